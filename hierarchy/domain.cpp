@@ -1,0 +1,265 @@
+// hierarchy/domain.cpp -- the public C++ interface on top of DomainImpl: handles, exceptions, heap access.
+#include <tmh/allocator.hpp>
+#include <tmh/domain.hpp>
+#include <tmh/root.hpp>
+
+#include "hierarchy/domain_impl.h"
+#include "platform/failure.h"
+
+namespace tmh {
+
+namespace detail {
+
+void raise(Errc code) { throw Error(code, platform::failure_detail()); }
+
+namespace {
+
+// The domain whose instance this thread runs, and the segment there that holds an address; heap calls come from containers that know only
+// an address.
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<SegmentImpl>> segments;
+};
+Registry &known_segments() {
+  static Registry registry;
+  return registry;
+}
+
+void remember(const std::shared_ptr<SegmentImpl> &segment) {
+  Registry &registry = known_segments();
+  const std::scoped_lock guard(registry.mutex);
+  std::erase_if(registry.segments, [](const auto &entry) { return entry.expired(); });
+  registry.segments.push_back(segment);
+}
+
+std::shared_ptr<SegmentImpl> find_segment(const void *address) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  Registry &registry = known_segments();
+  const std::scoped_lock guard(registry.mutex);
+  for (const auto &entry : registry.segments) {
+    auto segment = entry.lock();
+    if (segment != nullptr && segment->base != nullptr && at - reinterpret_cast<std::uintptr_t>(segment->base) < segment->max_bytes &&
+        !segment->domain.expired())
+      return segment;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<DomainImpl> owner_of(const SegmentImpl &segment) {
+  auto domain = segment.domain.lock();
+  if (domain == nullptr) {
+    platform::fail(Errc::kNotInitialized, segment.name + ": its domain is closed");
+    raise(Errc::kNotInitialized);
+  }
+  return domain;
+}
+
+void *allocate_in(const SegmentImpl &segment, std::size_t bytes, std::size_t alignment) {
+  const auto domain = owner_of(segment);
+  storage::HeapContext context;
+  check(domain->heap_context(segment, &context));
+  Errc why = Errc::kOk;
+  void *memory = storage::heap_allocate(context, bytes, alignment, &why);
+  if (memory == nullptr) {
+    platform::fail(why, segment.name + ": allocating " + std::to_string(bytes) + " bytes");
+    raise(why);
+  }
+  return memory;
+}
+
+void deallocate_in(const SegmentImpl &segment, void *pointer, std::size_t bytes) {
+  const auto domain = owner_of(segment);
+  storage::HeapContext context;
+  check(domain->heap_context(segment, &context));
+  if (const Errc why = storage::heap_deallocate(context, pointer, bytes); why != Errc::kOk) {
+    platform::fail(why, segment.name + ": freeing a pointer");
+    raise(why);
+  }
+}
+
+// Containers allocate often: the last segment is remembered per thread, so that the registry's mutex is seldom taken.
+const SegmentImpl &segment_for_heap(const std::byte *base) {
+  thread_local std::weak_ptr<SegmentImpl> last;
+  thread_local std::shared_ptr<SegmentImpl> held;
+  held = last.lock();
+  if (held == nullptr || held->base != base) {
+    held = find_segment(base);
+    last = held;
+  }
+  if (held == nullptr) {
+    platform::fail(Errc::kNotMapped, "the allocator's segment is not mapped in this process");
+    raise(Errc::kNotMapped);
+  }
+  const SegmentImpl &segment = *held;
+  held.reset();
+  return segment;
+}
+
+template <class Operation>
+std::error_code guarded(std::error_code &ec, Operation &&operation) noexcept {
+  try {
+    operation();
+    ec.clear();
+  } catch (const Error &error) {
+    ec = error.code();
+  } catch (const std::bad_alloc &) {
+    ec = make_error_code(Errc::kOutOfMemory);
+  } catch (...) {
+    ec = make_error_code(Errc::kIo);
+  }
+  return ec;
+}
+
+DomainImpl &required(const std::shared_ptr<DomainImpl> &impl) {
+  if (impl == nullptr) {
+    platform::fail(Errc::kNotInitialized, "empty domain handle");
+    raise(Errc::kNotInitialized);
+  }
+  return *impl;
+}
+
+const SegmentImpl &required(const std::shared_ptr<SegmentImpl> &impl) {
+  if (impl == nullptr || impl->base == nullptr) {
+    platform::fail(Errc::kNotMapped, "empty or unmapped segment handle");
+    raise(Errc::kNotMapped);
+  }
+  return *impl;
+}
+
+}  // namespace
+
+void *heap_allocate(std::byte *base, std::size_t bytes, std::size_t alignment) { return allocate_in(segment_for_heap(base), bytes, alignment); }
+void heap_deallocate(std::byte *base, void *pointer, std::size_t bytes) { deallocate_in(segment_for_heap(base), pointer, bytes); }
+
+}  // namespace detail
+
+using detail::check;
+using detail::required;
+
+std::byte *Segment::data() const noexcept { return impl_ == nullptr ? nullptr : impl_->base; }
+std::uint64_t Segment::max_bytes() const noexcept { return impl_ == nullptr ? 0 : impl_->max_bytes; }
+std::uint64_t Segment::size_bytes() const noexcept {
+  if (impl_ == nullptr || impl_->base == nullptr) return 0;
+  const auto domain = impl_->domain.lock();
+  return domain == nullptr ? 0 : domain->size_of(impl_->number);
+}
+const std::string &Segment::name() const noexcept {
+  static const std::string none;
+  return impl_ == nullptr ? none : impl_->name;
+}
+void Segment::grow(std::uint64_t new_size_bytes) const {
+  const detail::SegmentImpl &segment = required(impl_);
+  check(detail::owner_of(segment)->grow(segment.number, new_size_bytes));
+}
+std::error_code Segment::grow(std::uint64_t new_size_bytes, std::error_code &ec) const noexcept {
+  return detail::guarded(ec, [&] { grow(new_size_bytes); });
+}
+void *Segment::allocate(std::size_t bytes, std::size_t alignment) const { return detail::allocate_in(required(impl_), bytes, alignment); }
+void Segment::deallocate(void *pointer, std::size_t bytes) const { detail::deallocate_in(required(impl_), pointer, bytes); }
+void **Segment::root_cell(std::string_view name, std::uint64_t type_bytes) const {
+  const detail::SegmentImpl &segment = required(impl_);
+  storage::HeapContext context;
+  check(detail::owner_of(segment)->heap_context(segment, &context));
+  Errc why = Errc::kOk;
+  void **cell = storage::heap_root_cell(context, name, type_bytes, &why);
+  if (cell == nullptr) {
+    platform::fail(why, segment.name + ": root '" + std::string(name) + "'");
+    detail::raise(why);
+  }
+  return cell;
+}
+
+Domain Domain::open(const std::string &folder, const DomainOptions &options) {
+  std::shared_ptr<detail::DomainImpl> impl;
+  check(detail::DomainImpl::open(folder, options, &impl));
+  return Domain(std::move(impl));
+}
+Domain Domain::open(const std::string &folder, const DomainOptions &options, std::error_code &ec) noexcept {
+  Domain domain;
+  detail::guarded(ec, [&] { domain = open(folder, options); });
+  return domain;
+}
+Segment Domain::map(const std::string &file, const SegmentOptions &options) const {
+  std::shared_ptr<detail::SegmentImpl> segment;
+  check(required(impl_).map(file, options, &segment));
+  detail::remember(segment);
+  return Segment(std::move(segment));
+}
+Segment Domain::map(const std::string &file, const SegmentOptions &options, std::error_code &ec) const noexcept {
+  Segment segment;
+  detail::guarded(ec, [&] { segment = map(file, options); });
+  return segment;
+}
+void Domain::unmap(const Segment &segment) const { check(required(impl_).unmap(segment.name())); }
+std::error_code Domain::unmap(const std::string &file, std::error_code &ec) const noexcept {
+  return detail::guarded(ec, [&] { check(required(impl_).unmap(file)); });
+}
+void Domain::close() {
+  check(required(impl_).close());
+  impl_.reset();
+}
+std::error_code Domain::close(std::error_code &ec) noexcept {
+  return detail::guarded(ec, [&] { close(); });
+}
+
+void Domain::begin() const { check(required(impl_).begin(false)); }
+void Domain::begin_query() const { check(required(impl_).begin(true)); }
+Status Domain::end() const {
+  Status status{};
+  check(required(impl_).end(false, &status));
+  return status;
+}
+void Domain::end_query() const {
+  Status status{};
+  check(required(impl_).end(true, &status));
+}
+void Domain::abort() const { check(required(impl_).abort()); }
+Status Domain::validate() const {
+  Status status{};
+  check(required(impl_).validate(&status));
+  return status;
+}
+std::uint32_t Domain::depth() const noexcept { return impl_ == nullptr ? 0 : impl_->depth(); }
+void Domain::advise(const void *address, Access access, std::size_t bytes) const { check(required(impl_).advise(address, access, bytes)); }
+void Domain::set_policy(std::string_view spec) const { check(required(impl_).set_policy(spec)); }
+Policy Domain::policy() const noexcept { return impl_ == nullptr ? Policy{} : impl_->policy(); }
+Detection Domain::detection() const noexcept { return impl_ == nullptr ? Detection{} : impl_->detection(); }
+TrackingReport Domain::tracking() const {
+  check(required(impl_).usable());
+  return impl_->engine().tracking();
+}
+Counters Domain::counters() const {
+  check(required(impl_).usable());
+  return impl_->counters();
+}
+std::vector<ParticipantInfo> Domain::participants() const {
+  check(required(impl_).usable());
+  return impl_->participants();
+}
+const std::string &Domain::folder() const noexcept {
+  static const std::string none;
+  return impl_ == nullptr ? none : impl_->folder();
+}
+const std::string &Domain::last_error() const noexcept { return platform::failure_detail(); }
+void Domain::backoff() const { required(impl_).backoff(); }
+std::uint64_t Domain::collect() const {
+  check(required(impl_).usable());
+  return impl_->collect();
+}
+
+namespace detail {
+
+struct Handles {
+  static Segment segment(std::shared_ptr<SegmentImpl> impl) noexcept { return Segment(std::move(impl)); }
+  static Domain domain_of(const Segment &segment) noexcept {
+    return segment.impl_ == nullptr ? Domain() : Domain(segment.impl_->domain.lock());
+  }
+};
+
+Domain domain_of(const Segment &segment) noexcept { return Handles::domain_of(segment); }
+
+}  // namespace detail
+
+Segment segment_of(const void *address) noexcept { return detail::Handles::segment(detail::find_segment(address)); }
+
+}  // namespace tmh

@@ -1,0 +1,110 @@
+// hierarchy/domain_impl.h -- one domain in one process: its memory, its level-2 engine, its segments, and the running instance.
+// Shape:     one DomainImpl per folder and process (a registry finds it); Domain and Segment handles share it.
+// Sharing:   threads: an instance belongs to the thread that began it; `instance_mutex_` keeps others waiting at begin.
+//            Lock order: instance_mutex_ -> folder lock (flock) -> domain lock. The registry's mutex is taken alone or first.
+// Contexts:  NOT async-signal-safe.
+// Source:    thesis, section 2.1 (nesting by subsumption); DESIGN 2, 4, 8.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <tmh/domain.hpp>
+
+#include "levels/page/domain_memory.h"
+#include "levels/page/engine.h"
+#include "levels/storage/heap.h"
+
+namespace tmh::detail {
+
+class SegmentImpl {
+ public:
+  std::weak_ptr<DomainImpl> domain;
+  std::uint32_t number = 0;
+  std::byte *base = nullptr;
+  std::uint64_t max_bytes = 0;
+  Layout layout = Layout::kHeap;
+  std::string name;
+};
+
+class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
+ public:
+  DomainImpl(std::string folder, DomainOptions options) : folder_(std::move(folder)), options_(std::move(options)) {}
+  ~DomainImpl();
+  DomainImpl(const DomainImpl &) = delete;
+  DomainImpl &operator=(const DomainImpl &) = delete;
+
+  // domain_open.cpp
+  [[nodiscard]] static Errc open(const std::string &folder, const DomainOptions &options, std::shared_ptr<DomainImpl> *out);
+  [[nodiscard]] Errc close() noexcept;
+
+  // domain_segments.cpp
+  [[nodiscard]] Errc map(const std::string &file, const SegmentOptions &options, std::shared_ptr<SegmentImpl> *out);
+  [[nodiscard]] Errc unmap(const std::string &file) noexcept;
+  [[nodiscard]] Errc grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
+  [[nodiscard]] std::uint64_t size_of(std::uint32_t segment) const noexcept;
+  [[nodiscard]] std::shared_ptr<SegmentImpl> segment_at(const void *address) noexcept;
+  [[nodiscard]] Errc heap_context(const SegmentImpl &segment, storage::HeapContext *out) noexcept;
+
+  // instances.cpp
+  [[nodiscard]] Errc begin(bool is_query) noexcept;
+  [[nodiscard]] Errc end(bool is_query, Status *status) noexcept;
+  [[nodiscard]] Errc abort() noexcept;
+  [[nodiscard]] Errc validate(Status *status) noexcept;
+  [[nodiscard]] std::uint32_t depth() const noexcept;
+  [[nodiscard]] Errc advise(const void *address, Access access, std::size_t bytes) noexcept;
+  void backoff() noexcept;
+  [[nodiscard]] std::uint64_t collect() noexcept;
+  [[nodiscard]] Errc set_policy(std::string_view spec) noexcept;
+
+  [[nodiscard]] Errc usable() const noexcept;  // kDetached after fork, kNotInitialized after close
+  [[nodiscard]] const std::string &folder() const noexcept { return folder_; }
+  [[nodiscard]] const Policy &policy() const noexcept { return policy_; }
+  [[nodiscard]] Detection detection() const noexcept { return detection_; }
+  [[nodiscard]] page::Engine &engine() const noexcept { return *engine_; }
+  [[nodiscard]] page::DomainMemory &memory() const noexcept { return *memory_; }
+  [[nodiscard]] Counters counters() const;
+  [[nodiscard]] std::vector<ParticipantInfo> participants() const;
+
+ private:
+  [[nodiscard]] Errc attach();
+  [[nodiscard]] Errc settle_options(bool fresh, Tracking *tracking);
+  [[nodiscard]] Errc check_overlap(const std::string &name, std::uint64_t offset, std::uint64_t size) const;
+  [[nodiscard]] Errc find_or_add(const std::string &name, const SegmentOptions &options, std::uint32_t *number);
+  [[nodiscard]] Errc add_record(const std::string &name, const SegmentOptions &options, std::uint32_t number);
+  [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;
+  [[nodiscard]] bool runs_here() const noexcept;
+  void finish() noexcept;
+  [[nodiscard]] std::string lock_path() const { return folder_ + "/tmh.lock"; }
+
+  const std::string folder_;
+  const DomainOptions options_;
+  Policy policy_;
+  Detection detection_ = Detection::kLazy;
+  std::uint32_t fork_generation_ = 0;
+  std::uint32_t slot_ = 0;
+  std::atomic<bool> open_{false};
+  std::unique_ptr<page::DomainMemory> memory_;
+  std::unique_ptr<page::Engine> engine_;
+  mutable std::mutex segments_mutex_;
+  std::vector<std::shared_ptr<SegmentImpl>> segments_;
+
+  std::mutex instance_mutex_;
+  std::vector<bool> nest_;         // kind of each open begin: true is a query; touched by the instance's thread only
+  std::uint32_t attempts_ = 0;     // consecutive aborted instances
+  std::uint64_t age_ = 0;
+  std::uint64_t clock_at_abort_ = 0;
+  std::uint64_t random_ = 0x9e37'79b9'7f4a'7c15ull;
+  bool holds_turn_ = false;
+};
+
+// Throws Error(code) with this thread's failure detail.
+[[noreturn]] void raise(Errc code);
+inline void check(Errc code) {
+  if (code != Errc::kOk) raise(code);
+}
+
+}  // namespace tmh::detail

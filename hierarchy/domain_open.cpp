@@ -1,0 +1,222 @@
+// hierarchy/domain_open.cpp -- opening and closing a domain, and the registry of domains open in this process.
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "hierarchy/domain_impl.h"
+#include "platform/failure.h"
+#include "platform/steps.h"
+
+namespace tmh::detail {
+
+using platform::fail;
+
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kAddressBase = 0x0010'0000'0000ull;  // TSan knows few address ranges; this one is its low application memory
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr std::uint64_t kAddressBase = 0x0010'0000'0000ull;
+#else
+constexpr std::uint64_t kAddressBase = 0x2000'0000'0000ull;
+#endif
+#else
+constexpr std::uint64_t kAddressBase = 0x2000'0000'0000ull;  // 32 TiB: far below mmap's and the program's own places, above ASan's shadow
+#endif
+
+std::mutex registry_mutex;
+std::vector<std::weak_ptr<DomainImpl>> registry;
+
+std::string program_name() {
+  std::ifstream file("/proc/self/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+// Option, else environment, else nothing. A wrong value is refused with the right ones.
+template <class Value>
+Errc from_environment(const char *variable, Errc wrong, const char *values, Value *out) {
+  const char *text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return Errc::kOk;
+  if (parse(std::string_view(text), out) == Errc::kOk) return Errc::kOk;
+  return fail(wrong, std::string(variable) + "='" + text + "'; right values: " + values);
+}
+
+// The path with symbolic links resolved, so that one folder has one name.
+Errc resolve_folder(const std::string &folder, std::string *out) {
+  if (folder.empty()) return fail(Errc::kBadArgument, "the domain's folder has an empty name");
+  if (mkdir(folder.c_str(), 0770) != 0 && errno != EEXIST) return platform::fail_errno(Errc::kIo, folder);
+  char *resolved = realpath(folder.c_str(), nullptr);
+  if (resolved == nullptr) return platform::fail_errno(Errc::kIo, folder);
+  *out = resolved;
+  free(resolved);
+  return Errc::kOk;
+}
+
+}  // namespace
+
+Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, std::shared_ptr<DomainImpl> *out) {
+  std::string resolved;
+  if (const Errc error = resolve_folder(folder, &resolved); error != Errc::kOk) return error;
+  const std::scoped_lock guard(registry_mutex);
+  for (std::size_t i = 0; i < registry.size(); ++i) {
+    const std::shared_ptr<DomainImpl> known = registry[i].lock();
+    if (known == nullptr || known->folder_ != resolved || known->usable() != Errc::kOk) continue;
+    Tracking tracking{};
+    if (const Errc error = known->settle_options(false, &tracking); error != Errc::kOk) return error;
+    *out = known;
+    return Errc::kOk;
+  }
+  auto made = std::make_shared<DomainImpl>(resolved, options);
+  if (const Errc error = made->attach(); error != Errc::kOk) return error;
+  std::erase_if(registry, [](const auto &entry) { return entry.expired(); });
+  registry.push_back(made);
+  *out = std::move(made);
+  return Errc::kOk;
+}
+
+Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
+  Policy policy;
+  if (const Errc error = from_environment("TMH_POLICY", Errc::kBadPolicy, policy_values(), &policy); error != Errc::kOk) return error;
+  if (!options_.policy.empty() && parse(std::string_view(options_.policy), &policy) != Errc::kOk)
+    return fail(Errc::kBadPolicy, "'" + options_.policy + "' is no policy; right values: " + policy_values());
+  policy_ = policy;
+
+  *tracking = Tracking::kAuto;
+  if (const Errc error = from_environment("TMH_TRACKING", Errc::kBadTracking, tracking_values(), tracking); error != Errc::kOk) return error;
+  if (options_.tracking != Tracking::kAuto) *tracking = options_.tracking;
+  if (*tracking > Tracking::kKernelHot) return fail(Errc::kBadTracking, std::string("right values: ") + tracking_values());
+
+  Detection wanted{};
+  if (const Errc error = from_environment("TMH_DETECTION", Errc::kBadDetection, detection_values(), &wanted); error != Errc::kOk) return error;
+  if (options_.detection != Detection{}) wanted = options_.detection;
+  if (wanted > Detection::kEager) return fail(Errc::kBadDetection, std::string("right values: ") + detection_values());
+  std::atomic_ref<std::uint32_t> chosen(memory_->control().header.detection);
+  const auto present = static_cast<Detection>(chosen.load(std::memory_order_relaxed));
+  if (fresh) {
+    detection_ = wanted != Detection{} ? wanted : Detection::kLazy;
+    chosen.store(static_cast<std::uint32_t>(detection_), std::memory_order_relaxed);  // the folder lock orders it
+    return Errc::kOk;
+  }
+  detection_ = present;
+  if (wanted != Detection{} && wanted != present)
+    return fail(Errc::kDetectionMismatch, std::string("the domain is open with ") + to_string(present) + " detection");
+  return Errc::kOk;
+}
+
+Errc DomainImpl::attach() {
+  fork_generation_ = platform::fork_generation();
+  if (!platform::crash_at_environment()) return fail(Errc::kBadArgument, "TMH_CRASH_AT names no step");
+  platform::FolderLock folder_lock;
+  if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+  memory_ = std::make_unique<page::DomainMemory>();
+  bool fresh = false;
+  if (const Errc error = memory_->open(folder_, kAddressBase, &fresh); error != Errc::kOk) return error;
+  Tracking tracking{};
+  if (const Errc error = settle_options(fresh, &tracking); error != Errc::kOk) return error;
+  const std::string name = options_.name.empty() ? program_name() : options_.name;
+  if (const Errc error = memory_->attach_slot(name, &slot_); error != Errc::kOk) return error;
+  platform::step(platform::Step::kAttachSlotTaken);
+  engine_ = std::make_unique<page::Engine>(*memory_, slot_, detection_);
+  random_ ^= memory_->participant(slot_).incarnation << 32;
+  if (const Errc error = engine_->start(tracking); error != Errc::kOk) {
+    memory_->participant(slot_).state.store(0, std::memory_order_release);
+    return error;
+  }
+  open_.store(true, std::memory_order_release);
+  return Errc::kOk;
+}
+
+Errc DomainImpl::close() noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (runs_here()) return fail(Errc::kInstanceRunning, "close inside an instance");
+  const std::scoped_lock guard(instance_mutex_, segments_mutex_);
+  platform::FolderLock folder_lock;
+  if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+  open_.store(false, std::memory_order_release);
+  engine_->detach();
+  Errc result = Errc::kOk;
+  for (const auto &segment : segments_) {
+    if (const Errc error = memory_->segment(segment->number).home.sync(); error != Errc::kOk) result = error;
+    segment->base = nullptr;
+  }
+  segments_.clear();
+  engine_.reset();
+  // The last one out: nothing in the shared files is needed any more, unless a segment could not be reached.
+  const bool last = !memory_->anyone_alive() && memory_->state().versions_live == 0;
+  memory_->close(last);
+  return result;
+}
+
+DomainImpl::~DomainImpl() {
+  if (platform::fork_generation() != fork_generation_) {
+    // A forked child: mappings and slot are the parent's. Only the objects' memory is ours, and it is not worth the risk.
+    (void)engine_.release();
+    (void)memory_.release();
+    return;
+  }
+  if (open_.load(std::memory_order_acquire) && !runs_here()) (void)close();
+}
+
+Counters DomainImpl::counters() const {
+  using storage::Count;
+  Counters out;
+  const page::DomainState &state = memory_->state();
+  const auto add = [&out](const auto &of) {
+    out.begins += of(Count::kBegins);
+    out.commits += of(Count::kCommits);
+    out.queries += of(Count::kQueries);
+    for (std::size_t i = 0; i < kAbortCauseCount; ++i)
+      out.aborts[i] += of(static_cast<Count>(static_cast<std::uint32_t>(Count::kAborts0) + i));
+    out.pages_read += of(Count::kPagesRead);
+    out.pages_written += of(Count::kPagesWritten);
+    out.lines_written += of(Count::kLinesWritten);
+    out.faults_signal += of(Count::kFaultsSignal);
+    out.faults_kernel += of(Count::kFaultsKernel);
+    out.lock_recoveries += of(Count::kLockRecoveries);
+    out.participants_reaped += of(Count::kReaped);
+    out.starvation_turns += of(Count::kTurns);
+  };
+  add([&](Count c) { return state.retired_counts[static_cast<std::uint32_t>(c)]; });
+  for (std::uint32_t i = 0; i < memory_->participants_high(); ++i) {
+    const storage::Participant &record = memory_->participant(i);
+    if (record.state.load(std::memory_order_acquire) != 0) add([&](Count c) { return record.count(c); });
+  }
+  out.versions_live = state.versions_live;
+  out.versions_bytes = out.versions_live * (kPageBytes + sizeof(page::VersionHead));
+  return out;
+}
+
+std::vector<ParticipantInfo> DomainImpl::participants() const {
+  using storage::Count;
+  std::vector<ParticipantInfo> all;
+  const std::uint64_t now = platform::coarse_ns();
+  const std::uint64_t clock = memory_->state().clock.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < memory_->participants_high(); ++i) {
+    const storage::Participant &record = memory_->participant(i);
+    if (record.state.load(std::memory_order_acquire) == 0) continue;
+    ParticipantInfo info;
+    info.slot = i;
+    info.pid = record.pid;
+    info.name = record.name;
+    info.snapshot = record.pin.load(std::memory_order_relaxed);
+    info.active = info.snapshot != storage::kNoPin;
+    info.query = record.is_query.load(std::memory_order_relaxed) != 0;
+    if (!info.active) info.snapshot = 0;
+    const std::uint64_t begin = record.begin_ns.load(std::memory_order_relaxed);
+    if (info.active) info.age_us = now > begin ? (now - begin) / 1000 : 0;
+    if (info.active && info.snapshot < clock) info.versions_held = memory_->state().versions_live;
+    info.counters.begins = record.count(Count::kBegins);
+    info.counters.commits = record.count(Count::kCommits);
+    info.counters.queries = record.count(Count::kQueries);
+    all.push_back(std::move(info));
+  }
+  return all;
+}
+
+}  // namespace tmh::detail

@@ -1,0 +1,232 @@
+// hierarchy/domain_segments.cpp -- mapping, formatting, growing and finding segments.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "hierarchy/domain_impl.h"
+#include "platform/failure.h"
+
+namespace tmh::detail {
+
+using platform::fail;
+
+namespace {
+
+constexpr std::uint64_t kHeapBytesMin = 1u << 20;
+#if defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kReserveDefault = 1ull << 30;  // TSan's application memory is small
+#else
+constexpr std::uint64_t kReserveDefault = 1ull << 36;  // 64 GiB of address space; memory and disk follow use
+#endif
+
+bool page_aligned(std::uint64_t bytes) noexcept { return bytes % kPageBytes == 0; }
+std::uint64_t round_up(std::uint64_t bytes) noexcept { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
+
+Errc check_options(const std::string &file, const SegmentOptions &options) {
+  if (file.empty()) return fail(Errc::kBadArgument, "a segment's file has an empty name");
+  if (!page_aligned(options.size_bytes) || !page_aligned(options.max_bytes) || !page_aligned(options.offset_bytes))
+    return fail(Errc::kMisalignedLength, file + ": size, maximum and offset are multiples of 4096");
+  if (options.size_bytes > storage::kSegmentBytesMax || options.max_bytes > storage::kSegmentBytesMax)
+    return fail(Errc::kBadArgument, file + ": a segment has at most 1 TiB");
+  if (options.max_bytes != 0 && options.size_bytes > options.max_bytes)
+    return fail(Errc::kBadArgument, file + ": size exceeds the maximum");
+  if (options.layout != Layout::kHeap && options.layout != Layout::kRaw) return fail(Errc::kBadArgument, file + ": unknown layout");
+  return Errc::kOk;
+}
+
+bool all_zero(const std::byte *bytes, std::size_t count) noexcept {
+  return std::all_of(bytes, bytes + count, [](std::byte b) { return b == std::byte{0}; });
+}
+
+}  // namespace
+
+Errc DomainImpl::check_overlap(const std::string &name, std::uint64_t offset, std::uint64_t size) const {
+  for (const storage::SegmentRecordV1 &record : memory_->control().segments) {
+    if (record.state == 0 || name != record.name) continue;
+    if (offset < record.offset_bytes + record.size_bytes && record.offset_bytes < offset + size)
+      return fail(Errc::kSegmentOverlap, name + ": bytes from " + std::to_string(record.offset_bytes) + " belong to another segment");
+  }
+  return Errc::kOk;
+}
+
+// REQUIRES the folder lock.
+Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &options, std::uint32_t number) {
+  storage::ControlHeaderV1 &header = memory_->control().header;
+  storage::SegmentRecordV1 record{};
+  record.layout = static_cast<std::uint32_t>(options.layout);
+  record.offset_bytes = options.offset_bytes;
+  std::memcpy(record.name, name.data(), name.size());
+  struct stat info {};
+  std::uint64_t size = options.size_bytes;
+  if (size == 0) {
+    const bool exists = stat(memory_->segment_path(record).c_str(), &info) == 0;
+    const auto file_bytes = exists ? static_cast<std::uint64_t>(info.st_size) : 0;
+    size = file_bytes > options.offset_bytes ? round_up(file_bytes - options.offset_bytes) : 0;
+    size = std::max(size, options.layout == Layout::kHeap ? kHeapBytesMin : kPageBytes);
+  }
+  if (size > storage::kSegmentBytesMax) return fail(Errc::kBadArgument, name + ": a segment has at most 1 TiB");
+  if (const Errc error = check_overlap(name, options.offset_bytes, size); error != Errc::kOk) return error;
+  record.size_bytes = size;
+  record.max_bytes = options.max_bytes != 0 ? std::max(options.max_bytes, size) : std::max(kReserveDefault, size);
+  if (!options.relocatable) {
+    record.address = header.address_next;
+    // A page between two segments stays free, so that running over one's end is a fault and not the next segment's data.
+    header.address_next = std::min<std::uint64_t>(record.address + record.max_bytes + kPageBytes, (1ull << 47) - kPageBytes);
+    if (record.address + record.max_bytes > header.address_next)
+      return fail(Errc::kTooManySegments, "no address space left for another segment");
+  }
+  return memory_->add_segment(number, record);
+}
+
+// REQUIRES the folder lock.
+Errc DomainImpl::find_or_add(const std::string &name, const SegmentOptions &options, std::uint32_t *number) {
+  std::uint32_t free_number = storage::kSegmentsMax;
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
+    const storage::SegmentRecordV1 &record = memory_->control().segments[i];
+    if (record.state == 0) {
+      free_number = std::min(free_number, i);
+      continue;
+    }
+    if (name != record.name || record.offset_bytes != options.offset_bytes) continue;
+    if (record.layout != static_cast<std::uint32_t>(options.layout) || (record.address == 0) != options.relocatable ||
+        (options.max_bytes != 0 && record.max_bytes != options.max_bytes) || options.size_bytes > record.max_bytes)
+      return fail(Errc::kSegmentMismatch, name + " is a segment of another layout, maximum size or address mode");
+    *number = i;
+    return Errc::kOk;
+  }
+  if (free_number == storage::kSegmentsMax) return fail(Errc::kTooManySegments, "a domain has at most 256 segments");
+  *number = free_number;
+  return add_record(name, options, free_number);
+}
+
+Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std::shared_ptr<SegmentImpl> *out) {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (runs_here()) return fail(Errc::kInstanceRunning, "map inside an instance");
+  if (const Errc error = check_options(file, options); error != Errc::kOk) return error;
+  const std::string name = std::filesystem::path(file).lexically_normal().string();
+  if (name.size() > storage::kSegmentNameBytesMax) return fail(Errc::kBadArgument, "a segment's name has at most 175 bytes");
+  if (name.starts_with("tmh.")) return fail(Errc::kBadArgument, name + ": names beginning with tmh. belong to the domain");
+  auto segment = std::make_shared<SegmentImpl>();
+  platform::FolderLock folder_lock;
+  {
+    const std::scoped_lock guard(instance_mutex_, segments_mutex_);
+    for (const auto &mapped : segments_) {
+      if (mapped->name == name && memory_->control().segments[mapped->number].offset_bytes == options.offset_bytes)
+        return fail(Errc::kSegmentInUse, name + " is mapped in this process already");
+    }
+    if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+    if (const Errc error = find_or_add(name, options, &segment->number); error != Errc::kOk) return error;
+    if (const Errc error = memory_->open_segments(); error != Errc::kOk) return error;
+    if (const Errc error = engine_->map(segment->number, &segment->base); error != Errc::kOk) return error;
+    segment->domain = weak_from_this();
+    segment->max_bytes = memory_->control().segments[segment->number].max_bytes;
+    segment->layout = options.layout;
+    segment->name = name;
+    segments_.push_back(segment);
+    if (options.size_bytes > size_of(segment->number)) {
+      if (const Errc error = check_overlap(name, options.offset_bytes + size_of(segment->number), options.size_bytes - size_of(segment->number));
+          error != Errc::kOk)
+        return error;
+      if (const Errc error = memory_->segment(segment->number).home.extend(options.size_bytes); error != Errc::kOk) return error;
+      memory_->segment_size(segment->number).store(options.size_bytes, std::memory_order_release);
+    }
+  }
+  if (options.layout == Layout::kHeap) {
+    if (const Errc error = prepare_heap(*segment); error != Errc::kOk) {
+      const std::string detail = platform::failure_detail();
+      (void)unmap(file);
+      return fail(error, detail);
+    }
+  }
+  *out = std::move(segment);
+  return Errc::kOk;
+}
+
+// Formats an empty heap in a transaction of its own, so that death in the middle leaves an empty one. REQUIRES the folder lock.
+Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
+  const std::uint64_t size = size_of(segment.number);
+  if (size < kHeapBytesMin) return fail(Errc::kBadArgument, segment.name + ": a heap has at least 1 MiB");
+  for (;;) {
+    if (const Errc error = begin(false); error != Errc::kOk) return error;
+    Errc result = Errc::kOk;
+    if (storage::heap_is_formatted(segment.base))
+      result = storage::heap_verify(segment.base, size);
+    else if (all_zero(segment.base, kPageBytes))
+      result = storage::heap_format(segment.base, size);
+    else
+      result = Errc::kNotAHeap;
+    if (result != Errc::kOk) {
+      (void)abort();
+      return fail(result, segment.name + ": heap header");
+    }
+    Status status{};
+    if (const Errc error = end(false, &status); error != Errc::kOk) return error;
+    if (status == Status::kCommitted) return Errc::kOk;
+    backoff();
+  }
+}
+
+Errc DomainImpl::unmap(const std::string &file) noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (runs_here()) return fail(Errc::kInstanceRunning, "unmap inside an instance");
+  const std::string name = std::filesystem::path(file).lexically_normal().string();
+  const std::scoped_lock guard(instance_mutex_, segments_mutex_);
+  bool found = false;
+  for (auto it = segments_.begin(); it != segments_.end();) {
+    if ((*it)->name != name) {
+      ++it;
+      continue;
+    }
+    if (const Errc error = engine_->unmap((*it)->number); error != Errc::kOk) return fail(error, name);
+    (*it)->base = nullptr;
+    it = segments_.erase(it);
+    found = true;
+  }
+  return found ? Errc::kOk : fail(Errc::kNotMapped, name + " is not mapped in this process");
+}
+
+Errc DomainImpl::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  const storage::SegmentRecordV1 &record = memory_->control().segments[segment];
+  if (!page_aligned(size_bytes)) return fail(Errc::kMisalignedLength, std::string(record.name) + ": size is a multiple of 4096");
+  if (size_bytes > record.max_bytes) return fail(Errc::kSegmentFull, std::string(record.name) + ": beyond its maximum size");
+  platform::FolderLock folder_lock;
+  if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+  const std::uint64_t size = size_of(segment);
+  if (size_bytes <= size) return Errc::kOk;
+  if (const Errc error = check_overlap(record.name, record.offset_bytes + size, size_bytes - size); error != Errc::kOk) return error;
+  if (const Errc error = memory_->segment(segment).home.extend(size_bytes); error != Errc::kOk) return error;
+  memory_->segment_size(segment).store(size_bytes, std::memory_order_release);  // pairs with size_of(): the file is long enough
+  return Errc::kOk;
+}
+
+std::uint64_t DomainImpl::size_of(std::uint32_t segment) const noexcept {
+  return memory_->segment_size(segment).load(std::memory_order_acquire);
+}
+
+std::shared_ptr<SegmentImpl> DomainImpl::segment_at(const void *address) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const std::scoped_lock guard(segments_mutex_);
+  for (const auto &segment : segments_) {
+    if (at - reinterpret_cast<std::uintptr_t>(segment->base) < segment->max_bytes) return segment;
+  }
+  return nullptr;
+}
+
+Errc DomainImpl::heap_context(const SegmentImpl &segment, storage::HeapContext *out) noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "allocation outside an instance");
+  if (segment.layout != Layout::kHeap) return fail(Errc::kNotAHeap, segment.name + " is a raw segment");
+  const auto grow_segment = [](void *context, std::uint64_t size_bytes, Errc *why) noexcept {
+    const auto *growing = static_cast<const SegmentImpl *>(context);
+    const auto owner = growing->domain.lock();
+    *why = owner == nullptr ? Errc::kNotInitialized : owner->grow(growing->number, size_bytes);
+    return *why == Errc::kOk;
+  };
+  *out = storage::HeapContext{segment.base, size_of(segment.number), segment.max_bytes, slot_, grow_segment, const_cast<SegmentImpl *>(&segment)};
+  return Errc::kOk;
+}
+
+}  // namespace tmh::detail

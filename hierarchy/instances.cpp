@@ -1,0 +1,154 @@
+// hierarchy/instances.cpp -- begin, end, nesting, age, turn and backoff of instances.
+// Source:    thesis, section 2.1 (nested transactions are subsumed) and 3.3 (policies).
+#include <time.h>
+
+#include <cstdio>
+
+#include "hierarchy/domain_impl.h"
+#include "hierarchy/policies.h"
+#include "platform/failure.h"
+
+namespace tmh::detail {
+
+using platform::fail;
+
+namespace {
+constinit thread_local const DomainImpl *running_domain = nullptr;  // the domain whose instance this thread runs
+
+bool counts_as_attempt(AbortCause cause) noexcept {
+  return cause == AbortCause::kValidation || cause == AbortCause::kConflictSelf || cause == AbortCause::kConflictOther;
+}
+}  // namespace
+
+bool DomainImpl::runs_here() const noexcept { return running_domain == this; }
+
+std::uint32_t DomainImpl::depth() const noexcept { return runs_here() ? static_cast<std::uint32_t>(nest_.size()) : 0; }
+
+Errc DomainImpl::usable() const noexcept {
+  if (platform::fork_generation() != fork_generation_)
+    return fail(Errc::kDetached, "this process was forked from a participant; open the domain here");
+  if (!open_.load(std::memory_order_acquire)) return fail(Errc::kNotInitialized, "the domain is closed");
+  return Errc::kOk;
+}
+
+Errc DomainImpl::begin(bool is_query) noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (runs_here()) {
+    if (nest_.front() && !is_query) return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
+    nest_.push_back(is_query);
+    return Errc::kOk;
+  }
+  if (running_domain != nullptr && running_domain->usable() == Errc::kOk)
+    return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
+  instance_mutex_.lock();
+  if (attempts_ == 0 || !policy_.keep_age) age_ = detection_ == Detection::kEager ? engine_->begin_age() : 0;
+  if (!is_query && hierarchy::take_turn(policy_, attempts_)) {
+    engine_->take_turn();
+    holds_turn_ = true;
+  }
+  if (const Errc error = engine_->begin(is_query, age_, policy_.conflict); error != Errc::kOk) {
+    instance_mutex_.unlock();
+    return error;
+  }
+  running_domain = this;
+  nest_.push_back(is_query);
+  return Errc::kOk;
+}
+
+void DomainImpl::finish() noexcept {
+  nest_.clear();
+  running_domain = nullptr;
+  instance_mutex_.unlock();
+}
+
+Errc DomainImpl::end(bool is_query, Status *status) noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
+  if (nest_.back() != is_query) return fail(Errc::kNestedMisuse, is_query ? "end_query() ends an update" : "end() ends a query");
+  if (nest_.size() > 1) {
+    nest_.pop_back();
+    *status = engine_->validate();
+    return Errc::kOk;
+  }
+  const page::Engine::Outcome outcome = engine_->end();
+  *status = outcome.status;
+  if (outcome.status == Status::kAborted && counts_as_attempt(outcome.cause)) {
+    ++attempts_;
+    clock_at_abort_ = memory_->state().clock.load(std::memory_order_relaxed);
+  } else if (!is_query) {
+    attempts_ = 0;
+    if (holds_turn_) engine_->leave_turn();
+    holds_turn_ = false;
+  }
+  Errc error = Errc::kOk;
+  if (outcome.query_wrote != 0) {
+    char text[32];
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(outcome.query_wrote));
+    const auto segment = segment_at(reinterpret_cast<const void *>(outcome.query_wrote));
+    error = fail(Errc::kQueryWrote, std::string("store to ") + text + (segment ? " in " + segment->name : ""));
+  } else if (outcome.error != Errc::kOk) {
+    error = fail(outcome.error, "no room for the instance's versions");
+  }
+  finish();
+  return error;
+}
+
+Errc DomainImpl::abort() noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
+  engine_->abort(AbortCause::kUser);
+  attempts_ = 0;
+  if (holds_turn_) engine_->leave_turn();
+  holds_turn_ = false;
+  finish();
+  return Errc::kOk;
+}
+
+Errc DomainImpl::validate(Status *status) noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
+  *status = engine_->validate();
+  return Errc::kOk;
+}
+
+Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (access != Access::kRead && access != Access::kReadWrite) return fail(Errc::kBadArgument, "access is neither read nor read-write");
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "advice outside an instance");
+  if (engine_->view_of(begin) == nullptr) return fail(Errc::kNotMapped, "the address belongs to no segment of this domain");
+  engine_->advise(begin, bytes, access == Access::kReadWrite);
+  return Errc::kOk;
+}
+
+void DomainImpl::backoff() noexcept {
+  if (usable() != Errc::kOk || runs_here()) return;
+  const bool progressed = memory_->state().clock.load(std::memory_order_relaxed) != clock_at_abort_;
+  const std::uint64_t bound = hierarchy::backoff_ns_max(policy_.backoff, attempts_, policy_.backoff_us_max, progressed);
+  if (bound == 0) return;
+  random_ ^= random_ << 13;  // xorshift64: spreads processes, needs no quality
+  random_ ^= random_ >> 7;
+  random_ ^= random_ << 17;
+  const std::uint64_t wait_ns = (random_ + slot_) % bound;
+  const timespec wait{0, static_cast<long>(wait_ns)};
+  nanosleep(&wait, nullptr);
+}
+
+std::uint64_t DomainImpl::collect() noexcept {
+  if (runs_here()) return engine_->collect();
+  const std::scoped_lock guard(instance_mutex_);
+  return engine_->collect();
+}
+
+Errc DomainImpl::set_policy(std::string_view spec) noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (runs_here()) return fail(Errc::kInstanceRunning, "the policy changes between instances");
+  Policy parsed;
+  if (const Errc error = parse(spec, &parsed); error != Errc::kOk)
+    return fail(error, "'" + std::string(spec) + "' is no policy; right values: " + policy_values());
+  const std::scoped_lock guard(instance_mutex_);
+  policy_ = parsed;
+  return Errc::kOk;
+}
+
+}  // namespace tmh::detail

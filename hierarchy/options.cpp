@@ -1,0 +1,154 @@
+// hierarchy/options.cpp -- the one spelling of each policy, tracking and detection value.
+// Shape:     one table per enum; parse(), to_string() and the lists in error messages all read it.
+// Invariant: parse(to_string(value)) == value for every valid value.
+#include <tmh/options.hpp>
+
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace tmh {
+namespace {
+
+template <class Enum>
+struct Spelling {
+  const char *text;
+  Enum value;
+};
+
+constexpr Spelling<ConflictPolicy> kConflicts[] = {
+    {"self-abort", ConflictPolicy::kSelfAbort},
+    {"oldest-wins", ConflictPolicy::kOldestWins},
+    {"selfish-abort", ConflictPolicy::kSelfishAbort},
+    {"youngest-wins", ConflictPolicy::kYoungestWins},
+};
+constexpr Spelling<bool> kAges[] = {{"keep-age", true}, {"fresh-age", false}};
+constexpr Spelling<Backoff> kBackoffs[] = {
+    {"backoff=none", Backoff::kNone},
+    {"backoff=exponential", Backoff::kExponential},
+    {"backoff=adaptive", Backoff::kAdaptive},
+};
+constexpr Spelling<Tracking> kTrackings[] = {
+    {"auto", Tracking::kAuto},     {"signal", Tracking::kSignal},        {"signal-hot", Tracking::kSignalHot},
+    {"kernel", Tracking::kKernel}, {"kernel-hot", Tracking::kKernelHot},
+};
+constexpr Spelling<Detection> kDetections[] = {{"lazy", Detection::kLazy}, {"eager", Detection::kEager}};
+
+constexpr std::string_view kBackoffMaxKey = "backoff-us-max=";
+// DESIGN 8 promises that everybody goes on within a second; a longer sleep would look like a hang.
+constexpr std::uint32_t kBackoffUsLimit = 1'000'000;
+
+template <class Enum, std::size_t N>
+constexpr const Enum *find(const Spelling<Enum> (&table)[N], std::string_view text) noexcept {
+  for (const auto &entry : table) {
+    if (text == entry.text) return &entry.value;
+  }
+  return nullptr;
+}
+
+// "invalid" is no spelling, so that a value which never was one cannot be read back as another.
+template <class Enum, std::size_t N>
+constexpr const char *spell(const Spelling<Enum> (&table)[N], Enum value) noexcept {
+  for (const auto &entry : table) {
+    if (value == entry.value) return entry.text;
+  }
+  return "invalid";
+}
+
+// Decimal digits only, no sign, no leading blanks.
+bool parse_backoff_us(std::string_view digits, std::uint32_t *out) noexcept {
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *out);
+  return error == std::errc() && end == digits.data() + digits.size() && *out <= kBackoffUsLimit;
+}
+
+// Each aspect may be named once: "self-abort,oldest-wins" is a mistake, not a preference.
+class PolicyParser {
+ public:
+  bool word(std::string_view text) noexcept {
+    if (const auto *conflict = find(kConflicts, text)) return set(&seen_conflict_, &policy_.conflict, *conflict);
+    if (const auto *age = find(kAges, text)) return set(&seen_age_, &policy_.keep_age, *age);
+    if (const auto *backoff = find(kBackoffs, text)) return set(&seen_backoff_, &policy_.backoff, *backoff);
+    std::uint32_t us_max = 0;
+    if (text.substr(0, kBackoffMaxKey.size()) == kBackoffMaxKey &&
+        parse_backoff_us(text.substr(kBackoffMaxKey.size()), &us_max)) {
+      return set(&seen_us_max_, &policy_.backoff_us_max, us_max);
+    }
+    return false;
+  }
+  [[nodiscard]] const Policy &policy() const noexcept { return policy_; }
+
+ private:
+  template <class T>
+  static bool set(bool *seen, T *field, T value) noexcept {
+    if (*seen) return false;
+    *seen = true;
+    *field = value;
+    return true;
+  }
+
+  Policy policy_;
+  bool seen_conflict_ = false;
+  bool seen_age_ = false;
+  bool seen_backoff_ = false;
+  bool seen_us_max_ = false;
+};
+
+template <class Enum, std::size_t N>
+Errc parse_enum(const Spelling<Enum> (&table)[N], std::string_view spec, Enum *out, Errc wrong) noexcept {
+  if (out == nullptr) return Errc::kBadArgument;
+  const Enum *value = find(table, spec);
+  if (value == nullptr) return wrong;
+  *out = *value;
+  return Errc::kOk;
+}
+
+}  // namespace
+
+// A specification is a whole value: what it does not name is the default, whatever *out held before.
+Errc parse(std::string_view spec, Policy *out) noexcept {
+  if (out == nullptr) return Errc::kBadArgument;
+  PolicyParser parser;
+  for (;;) {
+    const auto comma = spec.find(',');
+    if (!parser.word(spec.substr(0, comma))) return Errc::kBadPolicy;
+    if (comma == std::string_view::npos) break;
+    spec.remove_prefix(comma + 1);
+  }
+  *out = parser.policy();
+  return Errc::kOk;
+}
+
+Errc parse(std::string_view spec, Tracking *out) noexcept { return parse_enum(kTrackings, spec, out, Errc::kBadTracking); }
+Errc parse(std::string_view spec, Detection *out) noexcept {
+  return parse_enum(kDetections, spec, out, Errc::kBadDetection);
+}
+
+std::string to_string(const Policy &policy) {
+  std::string text = spell(kConflicts, policy.conflict);
+  text += ',';
+  text += spell(kAges, policy.keep_age);
+  text += ',';
+  text += spell(kBackoffs, policy.backoff);
+  if (policy.backoff_us_max != Policy{}.backoff_us_max) {
+    text += ',';
+    text += kBackoffMaxKey;
+    text += std::to_string(policy.backoff_us_max);
+  }
+  return text;
+}
+
+const char *to_string(Tracking tracking) noexcept { return spell(kTrackings, tracking); }
+const char *to_string(Detection detection) noexcept { return spell(kDetections, detection); }
+
+// Literals, because these are noexcept; options_test compares them with the tables word by word.
+const char *policy_values() noexcept {
+  return "comma-separated: one of self-abort, oldest-wins, selfish-abort, youngest-wins; one of keep-age, fresh-age; "
+         "one of backoff=none, backoff=exponential, backoff=adaptive; backoff-us-max=0 to 1000000";
+}
+const char *tracking_values() noexcept { return "auto, signal, signal-hot, kernel, kernel-hot"; }
+const char *detection_values() noexcept { return "lazy, eager"; }
+
+}  // namespace tmh

@@ -1,0 +1,133 @@
+// include/tmh/domain.hpp -- domains, segments and instances (the C++ interface's core).
+// Shape:     Domain and Segment are small handles; copies refer to the same object; the last one closes it.
+// Sharing:   any number of processes open one domain folder; each is a participant with at most one instance at a time.
+//            Threads of one process may all call: an instance belongs to its thread, others wait at begin.
+// Contexts:  nothing here may be called in a signal handler, or in a child after fork (kDetached) before it opens itself.
+// Source:    thesis, sections 2.1 to 2.3; DESIGN sections 2, 6 and 8.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <vector>
+
+#include <tmh/error.hpp>
+#include <tmh/instance.hpp>
+#include <tmh/options.hpp>
+
+namespace tmh {
+
+// One participant as others see it; a stuck reader is the one with the oldest snapshot.
+struct ParticipantInfo {
+  std::uint32_t slot = 0;
+  std::int32_t pid = 0;
+  std::string name;
+  bool active = false;          // an instance is running
+  bool query = false;
+  std::uint64_t snapshot = 0;   // commit clock its instance reads at
+  std::uint64_t age_us = 0;     // since that instance began
+  std::uint64_t versions_held = 0;  // versions that nobody else keeps from being collected (upper bound)
+  Counters counters;
+};
+
+namespace detail {
+class DomainImpl;
+class SegmentImpl;
+struct Handles;  // makes handles of implementations
+}  // namespace detail
+
+class Domain;
+
+// A mapped segment. Valid until unmapped or the domain closes.
+class Segment {
+ public:
+  Segment() = default;
+  [[nodiscard]] explicit operator bool() const noexcept { return impl_ != nullptr; }
+  [[nodiscard]] std::byte *data() const noexcept;           // base of the view
+  [[nodiscard]] std::uint64_t size_bytes() const noexcept;  // now; grows with grow() of any process
+  [[nodiscard]] std::uint64_t max_bytes() const noexcept;
+  [[nodiscard]] const std::string &name() const noexcept;
+  // Extends the file and the usable range; returns when it is usable by every participant. Others keep running.
+  // May be called inside an instance; the new size stays even when the instance aborts. Errors: kMisalignedLength,
+  // kSegmentFull (beyond max_bytes), kDiskFull, kIo.
+  void grow(std::uint64_t new_size_bytes) const;
+  [[nodiscard]] std::error_code grow(std::uint64_t new_size_bytes, std::error_code &ec) const noexcept;
+
+  // Transactional allocation from a heap segment: rolled back with the instance. REQUIRES: inside an instance.
+  // allocate() throws Error(kSegmentFull | kNotAHeap | kEndWithoutBegin); alignment is a power of two, at most 4096.
+  [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) const;
+  void deallocate(void *pointer, std::size_t bytes = 0) const;
+
+  // The object named `name`, constructed on first use (value-initialised, or with a tmh::allocator when T takes one).
+  // Runs in an instance of its own unless one is running. Errors: kNotAHeap, kRootMismatch, kSegmentFull.
+  template <class T>
+  [[nodiscard]] T *root(std::string_view name = "root") const;
+  // The 8-byte cell behind a root; zero on first use. REQUIRES: inside an instance. name: 1 to 47 bytes.
+  [[nodiscard]] void **root_cell(std::string_view name, std::uint64_t type_bytes = 0) const;
+
+ private:
+  friend class Domain;
+  friend struct detail::Handles;
+  explicit Segment(std::shared_ptr<detail::SegmentImpl> impl) noexcept : impl_(std::move(impl)) {}
+  std::shared_ptr<detail::SegmentImpl> impl_;
+};
+
+class Domain {
+ public:
+  Domain() = default;
+  // Opens or creates the domain in `folder` (created if missing) and attaches this process. Opening it again in the
+  // same process returns the same domain. Errors: see Errc 3 to 10, 18, 20, 21, 27 to 31.
+  [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options = {});
+  [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options, std::error_code &ec) noexcept;
+  [[nodiscard]] explicit operator bool() const noexcept { return impl_ != nullptr; }
+
+  // Maps a segment; a relative `file` lies in the domain's folder. At the same address in every process unless
+  // relocatable. Errors: 11, 12, 15 to 17, 20, 21, 33, 35, 36.
+  [[nodiscard]] Segment map(const std::string &file, const SegmentOptions &options = {}) const;
+  [[nodiscard]] Segment map(const std::string &file, const SegmentOptions &options, std::error_code &ec) const noexcept;
+  void unmap(const Segment &segment) const;
+  [[nodiscard]] std::error_code unmap(const std::string &file, std::error_code &ec) const noexcept;
+
+  // Detaches this process: versions go home, data files are written to disk. Errors: kInstanceRunning, kIo.
+  void close();
+  [[nodiscard]] std::error_code close(std::error_code &ec) noexcept;
+
+  // An instance. Nested begins are subsumed. end() returns kCommitted or kAborted at the outermost end, else kPending
+  // or kFailed. A query may stand inside an update, not the other way round (kNestedMisuse).
+  void begin() const;
+  [[nodiscard]] Status end() const;
+  void begin_query() const;
+  void end_query() const;            // Error(kQueryWrote) names the first byte stored to
+  void abort() const;                // rolls back and ends the outermost instance, whatever its depth
+  [[nodiscard]] Status validate() const;  // kFailed is certain; kPending may still fail at the end
+  [[nodiscard]] std::uint32_t depth() const noexcept;  // nesting depth in this thread, 0: no instance
+  // Advice that the pages of [address, address + bytes) will be accessed; never changes a result.
+  void advise(const void *address, Access access, std::size_t bytes = 1) const;
+
+  void set_policy(std::string_view spec) const;  // this process, from the next instance on; kBadPolicy, kInstanceRunning
+  [[nodiscard]] Policy policy() const noexcept;
+  [[nodiscard]] Detection detection() const noexcept;
+  [[nodiscard]] TrackingReport tracking() const;
+  [[nodiscard]] Counters counters() const;                      // the whole domain
+  [[nodiscard]] std::vector<ParticipantInfo> participants() const;
+  [[nodiscard]] const std::string &folder() const noexcept;
+  [[nodiscard]] const std::string &last_error() const noexcept;  // detail of this thread's last failure
+  // Between attempts: waits as the policy says. Used by atomically(); call it in hand-written retry loops.
+  void backoff() const;
+  // Collects versions that nobody can read; returns how many are left. Reaps dead participants.
+  std::uint64_t collect() const;
+
+ private:
+  friend struct detail::Handles;
+  explicit Domain(std::shared_ptr<detail::DomainImpl> impl) noexcept : impl_(std::move(impl)) {}
+  std::shared_ptr<detail::DomainImpl> impl_;
+};
+
+// Segment that holds `address` in this process; empty handle when none does.
+[[nodiscard]] Segment segment_of(const void *address) noexcept;
+
+}  // namespace tmh

@@ -1,0 +1,98 @@
+// include/tmh/options.hpp -- how a domain is opened: detection, tracking, conflict policy, backoff.
+// Every value has one spelling that options, environment (TMH_DETECTION, TMH_TRACKING, TMH_POLICY) and tools share.
+// Source: thesis, section 3.3 (abort policies); DESIGN section 4.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <tmh/error.hpp>
+
+namespace tmh {
+
+inline constexpr std::size_t kPageBytes = 4096;
+inline constexpr std::size_t kLineBytes = 64;  // ours: the standard's interference size varies with compiler flags
+
+// When conflicts are found. One choice per domain; the first participant decides.
+enum class Detection : std::uint8_t {
+  kLazy = 1,   // "lazy": validated at end (optimistic). Default.
+  kEager = 2,  // "eager": incremental validation at the first access of each page (thesis, Invariant 3)
+};
+
+// How this process learns which pages an instance touches.
+enum class Tracking : std::uint8_t {
+  kAuto = 0,        // "auto": kernel-hot if permitted and detection is lazy, else signal-hot (lazy) or signal (eager)
+  kSignal = 1,      // "signal": SIGSEGV and mprotect at each first touch; exact sets; works everywhere
+  kSignalHot = 2,   // "signal-hot": the same, pages stay mapped between instances (superset read sets; lazy only)
+  kKernel = 3,      // "kernel": silent first touches listed by the kernel; exact sets; lazy only
+  kKernelHot = 4,   // "kernel-hot": the same, pages stay mapped between instances (superset read sets; lazy only)
+};
+
+// Who fails when two PENDING instances conflict (thesis, section 3.3). In a lazy domain the first committer wins, and
+// the policy only decides whose turn it is once an instance has been aborted repeatedly (see keep_age).
+enum class ConflictPolicy : std::uint8_t {
+  kSelfAbort = 1,     // "self-abort": the instance that discovers the conflict fails
+  kOldestWins = 2,    // "oldest-wins": the instance with the smallest age wins. Default.
+  kSelfishAbort = 3,  // "selfish-abort": the instance that discovers the conflict wins
+  kYoungestWins = 4,  // "youngest-wins": the instance with the largest age wins
+};
+
+enum class Backoff : std::uint8_t {
+  kNone = 1,         // "backoff=none"
+  kExponential = 2,  // "backoff=exponential": random in [0, 2^attempt) us, at most backoff_us_max
+  kAdaptive = 3,     // "backoff=adaptive": none while the other core makes progress, then exponential. Default.
+};
+
+// A small pure value. Specification: comma-separated, any order, e.g. "oldest-wins,keep-age,backoff=adaptive".
+struct Policy {
+  ConflictPolicy conflict = ConflictPolicy::kOldestWins;
+  Backoff backoff = Backoff::kAdaptive;
+  bool keep_age = true;             // "keep-age" / "fresh-age": a retry keeps its first attempt's age (no starvation)
+  std::uint8_t reserved_zero = 0;
+  std::uint32_t backoff_us_max = 1000;  // an instance here lasts 0.2 to 100 us; a longer sleep only idles a core
+
+  friend constexpr bool operator==(const Policy &, const Policy &) noexcept = default;
+};
+
+// Parse one spelling. Errors: kBadPolicy, kBadTracking, kBadDetection; *out is untouched then.
+[[nodiscard]] Errc parse(std::string_view spec, Policy *out) noexcept;
+[[nodiscard]] Errc parse(std::string_view spec, Tracking *out) noexcept;
+[[nodiscard]] Errc parse(std::string_view spec, Detection *out) noexcept;
+[[nodiscard]] std::string to_string(const Policy &policy);
+[[nodiscard]] const char *to_string(Tracking tracking) noexcept;
+[[nodiscard]] const char *to_string(Detection detection) noexcept;
+// The right values, for a message that refuses a wrong one.
+[[nodiscard]] const char *policy_values() noexcept;
+[[nodiscard]] const char *tracking_values() noexcept;
+[[nodiscard]] const char *detection_values() noexcept;
+
+// An unset field (kAuto, 0, empty) takes the environment's value, then the default.
+struct DomainOptions {
+  Detection detection = Detection{};   // unset: TMH_DETECTION, else the domain's, else lazy
+  Tracking tracking = Tracking::kAuto; // kAuto: TMH_TRACKING, else automatic
+  std::string policy;                  // empty: TMH_POLICY, else the defaults of Policy
+  std::string name;                    // shown for this participant; empty: the program's name
+};
+
+enum class Layout : std::uint8_t {
+  kHeap = 1,  // allocator, roots; a new or empty file is formatted, anything else must carry our header
+  kRaw = 2,   // the file's own bytes, nothing of ours in them
+};
+
+struct SegmentOptions {
+  std::uint64_t size_bytes = 0;     // initial size, multiple of 4096; 0: the file's size (at least 1 MiB for a heap)
+  std::uint64_t max_bytes = 0;      // address space reserved for growth, up to 1 TiB; 0: max(64 GiB, size_bytes)
+  std::uint64_t offset_bytes = 0;   // where in the file the segment begins, multiple of 4096
+  Layout layout = Layout::kHeap;
+  bool relocatable = false;         // true: any address will do in this process (use tmh::offset_ptr inside)
+};
+
+// Which tracking is in use, and why not a better one.
+struct TrackingReport {
+  Tracking tracking = Tracking::kSignal;
+  std::string reason;  // one sentence
+};
+
+}  // namespace tmh

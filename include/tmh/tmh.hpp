@@ -1,0 +1,10 @@
+// include/tmh/tmh.hpp -- umbrella header of the C++ interface.
+#pragma once
+
+#include <tmh/allocator.hpp>
+#include <tmh/domain.hpp>
+#include <tmh/error.hpp>
+#include <tmh/instance.hpp>
+#include <tmh/options.hpp>
+#include <tmh/root.hpp>
+#include <tmh/transaction.hpp>

@@ -1,0 +1,74 @@
+/* xac.h -- LIBXAC: memory-mapped transactions, the C interface of the thesis (table 2.1, sections 2.1 to 2.3).
+ *
+ * Every function but xMmap, xend and xValidate returns 0 on success and a negative error code otherwise; xStrError() tells what a
+ * code means. One transaction per process at a time; nested transactions are subsumed. Link with -lxac.
+ * Contexts: none of these may be called in a signal handler. After fork() the child must call xInit() itself.
+ * Define XAC_NO_SHORT_NAMES to hide COMMITTED, READ and the other short constants. */
+#ifndef XAC_H
+#define XAC_H
+
+#include <stddef.h>
+#include <sys/mman.h> /* MAP_FAILED, and munmap() as the thesis's programs use it */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define XAC_NONDURABLE 0
+#define XAC_DURABLE 1
+#define XAC_COMMITTED 1
+#define XAC_ABORTED 2
+#define XAC_PENDING 3
+#define XAC_FAILED 4
+#define XAC_READ 1
+#define XAC_READ_WRITE 2
+
+#ifndef XAC_NO_SHORT_NAMES
+#define NONDURABLE XAC_NONDURABLE
+#define DURABLE XAC_DURABLE
+#define COMMITTED XAC_COMMITTED
+#define ABORTED XAC_ABORTED
+#define PENDING XAC_PENDING
+#define FAILED XAC_FAILED
+#define READ XAC_READ
+#define READ_WRITE XAC_READ_WRITE
+#define PAGESIZE 4096 /* figures 4-1 and 4-3 use this name */
+#endif
+
+/* Opens (or creates) the domain in the folder `path`. flags: NONDURABLE; DURABLE is refused with a not-yet error. */
+int xInit(const char *path, int flags);
+/* Detaches; everything committed is in the mapped files on disk when it returns. Call after the last transaction. */
+int xShutdown(void);
+/* Maps the first `length` bytes (a multiple of 4096) of file `name` (relative: to the domain's folder), which is created or extended
+ * when too short. Returns its address, the same in every process, or MAP_FAILED; xLastError() then tells why. */
+void *xMmap(const char *name, size_t length);
+int xMunmap(const char *name);
+int xbegin(void);
+/* COMMITTED or ABORTED at the outermost end; PENDING or FAILED at a nested one; negative: an error code. */
+int xend(void);
+/* PENDING or FAILED; negative: an error code. FAILED is certain, PENDING may still abort. */
+int xValidate(void);
+/* A read-only transaction: never aborts. A store inside it is discarded and xendQuery() returns an error. */
+int xbeginQuery(void);
+int xendQuery(void);
+/* Advice: the current transaction will access the page of `addr` (READ or READ_WRITE). Affects speed only. */
+int setPageAccess(void *addr, int access);
+
+/* Beyond the thesis. */
+/* Transactional memory from the domain's heap segment (heap.tmh); inside a transaction only, rolled back with it. NULL: no room. */
+void *xMalloc(size_t bytes);
+void xFree(void *pointer);
+/* Address of the pointer-sized cell named `name` in the heap segment, zero at first use; inside a transaction only. NULL on error. */
+void *xRoot(const char *name);
+/* e.g. "oldest-wins,keep-age,backoff=exponential". */
+int xSetPolicy(const char *spec);
+/* One sentence for an error code or a status. Never NULL. */
+const char *xStrError(int code);
+/* Code of this thread's last failure, 0 when none. */
+int xLastError(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,38 @@
+// levels/page/access_table.h -- eager detection: which PENDING instances touch which page.
+// Shape:     entries threaded twice, by page (PageMeta::accesses) and by owner (Participant::accesses).
+// Invariant: (thesis, Invariant 3) after every add(), all PENDING update instances could commit: a page has any number of PENDING
+//            readers or one PENDING writer. Entries of FAILED instances are ignored and go when the instance ends.
+// Sharing:   REQUIRES DomainState::lock. Death of the holder: rebuild() by the inheritor; of an owner: remove_all().
+// Contexts:  async-signal-safe.
+// Source:    thesis, section 3.3 ("transaction page tables", "Implemented Policies").
+#pragma once
+
+#include <cstdint>
+
+#include "levels/page/conflict.h"
+#include "levels/page/domain_memory.h"
+
+namespace tmh::page {
+
+enum class Touch : std::uint8_t { kGranted, kSelfFailed, kNoSpace };
+
+class AccessTable {
+ public:
+  AccessTable(DomainMemory &memory, std::uint32_t self) noexcept : memory_(memory), self_(self) {}
+
+  // Registers the access and resolves conflicts by `policy`. Others may be FAILED by it.
+  [[nodiscard]] Touch add(PageId page, bool is_write, ConflictPolicy policy) noexcept;
+  void remove_all(std::uint32_t participant) noexcept;
+  // After inheriting the lock: rebuilds both threads from the entries themselves.
+  void rebuild() noexcept;
+
+ private:
+  [[nodiscard]] bool is_pending(const AccessEntry &entry) const noexcept;
+  [[nodiscard]] bool may_be_dead(std::uint32_t participant) const noexcept;
+  [[nodiscard]] Slot allocate() noexcept;
+
+  DomainMemory &memory_;
+  std::uint32_t self_;
+};
+
+}  // namespace tmh::page

@@ -1,0 +1,317 @@
+// levels/page/consistency_tree.cpp -- publishing, collecting and repairing versions.
+#include "levels/page/consistency_tree.h"
+
+#include <algorithm>
+
+#include "levels/page/lines.h"
+#include "platform/steps.h"
+
+namespace tmh::page {
+
+using platform::Step;
+using platform::step;
+using storage::kNoPin;
+
+Errc ConsistencyTree::reserve(std::vector<Slot> *slots, std::size_t count) noexcept {
+  DomainState &state = memory_.state();
+  while (slots->size() < count) {
+    if (state.free_version == 0) {
+      // A quarter more each time (at least 1 MiB): growing stays amortised without doubling a large store.
+      const std::uint32_t from = state.version_capacity;
+      const auto more = static_cast<std::uint32_t>(std::max<std::size_t>({256, from / 4, count - slots->size()}));
+      if (const Errc error = memory_.grow_versions(from + more); error != Errc::kOk) return error;
+      state.version_capacity = from + more;
+      for (Slot slot = from + more - 1; slot >= from; --slot) push_free(slot);
+    }
+    const Slot slot = state.free_version;
+    VersionHead &head = memory_.version(slot);
+    state.free_version = head.next_free;
+    head.owner = self_;
+    head.stamp.store(kReservedStamp, std::memory_order_relaxed);
+    slots->push_back(slot);
+  }
+  return Errc::kOk;
+}
+
+void ConsistencyTree::push_free(Slot slot) noexcept {
+  DomainState &state = memory_.state();
+  VersionHead &head = memory_.version(slot);
+  head.stamp.store(0, std::memory_order_relaxed);
+  head.next_free = state.free_version;
+  state.free_version = slot;
+}
+
+void ConsistencyTree::release(Slot slot) noexcept { push_free(slot); }
+
+void ConsistencyTree::append(Slot slot) noexcept {
+  DomainState &state = memory_.state();
+  VersionHead &head = memory_.version(slot);
+  head.list_older = state.newest;
+  head.list_newer = 0;
+  if (state.newest != 0)
+    memory_.version(state.newest).list_newer = slot;
+  else
+    state.oldest = slot;
+  state.newest = slot;
+  ++state.versions_live;
+  state.versions_live_max = std::max<std::uint64_t>(state.versions_live_max, state.versions_live);
+}
+
+void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
+  VersionHead &head = memory_.version(write.slot);
+  PageMeta &meta = memory_.meta(write.page);
+  head.page = static_cast<std::uint64_t>(write.page);
+  head.lines = write.lines;
+  head.newer = 0;
+  head.older = meta.newest.load(std::memory_order_relaxed);
+  head.stamp.store(stamp, std::memory_order_relaxed);  // > clock: a repair would free it
+  if (head.older != 0) memory_.version(head.older).newer = write.slot;
+  append(write.slot);
+  meta.stamp.store(stamp, std::memory_order_relaxed);
+  meta.newest.store(write.slot, std::memory_order_release);
+}
+
+void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp) noexcept {
+  DomainState &state = memory_.state();
+  const std::uint64_t incarnation = memory_.participant(self_).incarnation;
+  if (writes.size() > kLogEntries / 2) {
+    // Too wide to list: everybody finds the ring overtaken and starts from the version list instead.
+    state.log_head += kLogEntries + 1;
+    return;
+  }
+  std::uint64_t at = state.log_head;
+  for (const Write &write : writes)
+    memory_.log_entry(at++) = CommitLogEntry{stamp, static_cast<std::uint64_t>(write.page), write.lines, incarnation};
+  state.log_head = at;
+}
+
+std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes) noexcept {
+  DomainState &state = memory_.state();
+  const std::uint64_t stamp = state.clock.load(std::memory_order_relaxed) + 1;  // only lock holders store it
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    link(writes[i], stamp);
+    if (i == 0) step(Step::kCommitFirstLinked);
+  }
+  step(Step::kCommitLinked);
+  log(writes, stamp);
+  step(Step::kCommitLogged);
+  state.clock.store(stamp, std::memory_order_seq_cst);  // the commit point; seq_cst: file head
+  step(Step::kCommitPublished);
+  return stamp;
+}
+
+std::uint64_t ConsistencyTree::oldest_pin() const noexcept {
+  std::uint64_t oldest = kNoPin;
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t i = 0; i < high; ++i) {
+    oldest = std::min(oldest, memory_.participant(i).pin.load(std::memory_order_seq_cst));  // seq_cst: file head
+  }
+  return oldest;
+}
+
+void ConsistencyTree::gather_pins() noexcept {
+  pins_.clear();
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t i = 0; i < high; ++i) {
+    const std::uint64_t pin = memory_.participant(i).pin.load(std::memory_order_seq_cst);
+    if (pin != kNoPin) pins_.push_back(pin);
+  }
+  std::sort(pins_.begin(), pins_.end());
+}
+
+bool ConsistencyTree::pinned_between(std::uint64_t from, std::uint64_t to) const noexcept {
+  const auto first = std::lower_bound(pins_.begin(), pins_.end(), from);
+  return first != pins_.end() && *first < to;
+}
+
+void ConsistencyTree::unlink(Slot slot) noexcept {
+  DomainState &state = memory_.state();
+  VersionHead &head = memory_.version(slot);
+  if (head.older != 0) memory_.version(head.older).newer = head.newer;
+  if (head.newer != 0)
+    memory_.version(head.newer).older = head.older;
+  else
+    memory_.meta(PageId{head.page}).newest.store(head.older, std::memory_order_release);  // release: home's lines precede "no version"
+  if (head.list_older != 0)
+    memory_.version(head.list_older).list_newer = head.list_newer;
+  else
+    state.oldest = head.list_newer;
+  if (head.list_newer != 0)
+    memory_.version(head.list_newer).list_older = head.list_older;
+  else
+    state.newest = head.list_older;
+  --state.versions_live;
+}
+
+void ConsistencyTree::fold_into(Slot newer) noexcept {
+  VersionHead &head = memory_.version(newer);
+  const Slot older = head.older;
+  VersionHead &below = memory_.version(older);
+  // Data before mask: a reader of `newer` (under the lock, later) must not find a line claimed and missing. Doing this twice is once.
+  copy_lines(memory_.version_data(newer), memory_.version_data(older), below.lines & ~head.lines);
+  step(Step::kMergeFilled);
+  head.lines |= below.lines;
+  step(Step::kMergeMasked);
+  unlink(older);
+  push_free(older);
+}
+
+std::size_t ConsistencyTree::collect(std::size_t limit) noexcept {
+  DomainState &state = memory_.state();
+  if (state.oldest == 0) return 0;
+  const std::uint64_t oldest = oldest_pin();
+  std::size_t sent = 0;
+  while (state.oldest != 0 && sent < limit) {
+    const Slot slot = state.oldest;
+    VersionHead &head = memory_.version(slot);
+    const PageId page{head.page};
+    if (head.stamp.load(std::memory_order_relaxed) > oldest || !memory_.knows(page)) break;
+    if (sent == 0) step(Step::kGcStart);
+    copy_lines(memory_.home(page), memory_.version_data(slot), head.lines);
+    step(Step::kGcHomeCopied);
+    unlink(slot);
+    step(Step::kGcUnlinked);
+    push_free(slot);
+    step(Step::kGcFreed);
+    ++sent;
+  }
+  return sent;
+}
+
+void ConsistencyTree::fold_below(Slot slot) noexcept {
+  const VersionHead &head = memory_.version(slot);
+  if (!memory_.knows(PageId{head.page})) return;
+  const std::uint64_t stamp = head.stamp.load(std::memory_order_relaxed);
+  while (head.older != 0 && !pinned_between(memory_.version(head.older).stamp.load(std::memory_order_relaxed), stamp)) fold_into(slot);
+}
+
+void ConsistencyTree::fold_written(const std::vector<Write> &writes, std::uint64_t stamp) noexcept {
+  gather_pins();
+  for (const Write &write : writes) {
+    if (memory_.version(write.slot).stamp.load(std::memory_order_relaxed) == stamp) fold_below(write.slot);
+  }
+}
+
+void ConsistencyTree::fold_all() noexcept {
+  gather_pins();
+  for (Slot slot = memory_.state().oldest; slot != 0; slot = memory_.version(slot).list_newer) fold_below(slot);
+}
+
+bool ConsistencyTree::has_version(PageId page, std::uint64_t stamp) const noexcept {
+  for (Slot slot = memory_.meta(page).newest.load(std::memory_order_relaxed); slot != 0; slot = memory_.version(slot).older) {
+    if (memory_.version(slot).stamp.load(std::memory_order_relaxed) <= stamp) return true;
+  }
+  return false;
+}
+
+void ConsistencyTree::read(PageId page, std::uint64_t stamp, LineMask lines, std::byte *to) const noexcept {
+  for (Slot slot = memory_.meta(page).newest.load(std::memory_order_relaxed); slot != 0 && lines != 0;) {
+    const VersionHead &head = memory_.version(slot);
+    if (head.stamp.load(std::memory_order_relaxed) <= stamp) {
+      copy_lines(to, memory_.version_data(slot), lines & head.lines);
+      lines &= ~head.lines;
+    }
+    slot = head.older;
+  }
+  if (lines != 0) copy_lines(to, memory_.home(page), lines);
+}
+
+Slot ConsistencyTree::merge_by_stamp(Slot a, Slot b) noexcept {
+  Slot first = 0;
+  Slot *link_to = &first;
+  while (a != 0 && b != 0) {
+    Slot &smaller = memory_.version(b).stamp.load(std::memory_order_relaxed) < memory_.version(a).stamp.load(std::memory_order_relaxed) ? b : a;
+    *link_to = smaller;
+    link_to = &memory_.version(smaller).list_newer;
+    smaller = *link_to;
+  }
+  *link_to = a != 0 ? a : b;
+  return first;
+}
+
+// Merge sort on the list links themselves: this may run in a handler, where there is no heap.
+Slot ConsistencyTree::sort_by_stamp(Slot unsorted) noexcept {
+  Slot runs[33] = {};  // runs[i]: sorted list of 2^i versions
+  while (unsorted != 0) {
+    const Slot next = memory_.version(unsorted).list_newer;
+    memory_.version(unsorted).list_newer = 0;
+    Slot run = unsorted;
+    std::size_t i = 0;
+    for (; runs[i] != 0; ++i) {
+      run = merge_by_stamp(runs[i], run);
+      runs[i] = 0;
+    }
+    runs[i] = run;
+    unsorted = next;
+  }
+  Slot sorted = 0;
+  for (const Slot run : runs) sorted = merge_by_stamp(run, sorted);
+  return sorted;
+}
+
+void ConsistencyTree::repair() noexcept {
+  step(Step::kRepairStart);
+  DomainState &state = memory_.state();
+  const std::uint64_t clock = state.clock.load(std::memory_order_relaxed);
+  state.oldest = state.newest = state.free_version = 0;
+  state.versions_live = 0;
+  bool all_known = true;
+  Slot living = 0;
+  for (Slot slot = 1; slot < state.version_capacity; ++slot) {
+    VersionHead &head = memory_.version(slot);
+    const PageId page{head.page};
+    const std::uint64_t stamp = head.stamp.load(std::memory_order_relaxed);
+    // A page's head points at a slot that still names the page, living or freed: clear them all, then link the living again.
+    if (memory_.knows(page)) memory_.meta(page).newest.store(0, std::memory_order_relaxed);
+    if (stamp == kReservedStamp) continue;
+    if (stamp == 0 || stamp > clock) {  // free, or never committed
+      push_free(slot);
+      continue;
+    }
+    all_known = all_known && memory_.knows(page);
+    head.list_newer = living;
+    living = slot;
+  }
+  for (Slot slot = sort_by_stamp(living); slot != 0;) {
+    VersionHead &head = memory_.version(slot);
+    const Slot next = head.list_newer;
+    const PageId page{head.page};
+    head.newer = head.older = 0;
+    if (memory_.knows(page)) {
+      head.older = memory_.meta(page).newest.load(std::memory_order_relaxed);
+      if (head.older != 0) memory_.version(head.older).newer = slot;
+      memory_.meta(page).newest.store(slot, std::memory_order_release);
+    }
+    append(slot);
+    slot = next;
+  }
+  while (state.log_head > 0 && memory_.log_entry(state.log_head - 1).stamp > clock) --state.log_head;
+  // A segment that this process has not opened yet: whoever takes the lock next outside a handler opens it and repairs again.
+  state.repair_again = all_known ? 0 : 1;
+  ++state.repairs;
+  step(Step::kRepairDone);
+}
+
+void ConsistencyTree::shrink() noexcept {
+  constexpr Slot kKeepSlots = 1024;  // 4 MiB: what small transactions use anyway
+  DomainState &state = memory_.state();
+  Slot end = state.version_capacity;
+  while (end > kKeepSlots && memory_.version(end - 1).stamp.load(std::memory_order_relaxed) == 0) --end;
+  if (state.version_capacity - end < kKeepSlots) return;
+  // Capacity and free list first: death before the cut leaves a file that is longer than needed.
+  state.version_capacity = end;
+  state.free_version = 0;
+  for (Slot slot = end - 1; slot > 0; --slot) {
+    if (memory_.version(slot).stamp.load(std::memory_order_relaxed) == 0) push_free(slot);
+  }
+  memory_.shrink_versions(end);
+}
+
+void ConsistencyTree::release_reserved_of(std::uint32_t participant) noexcept {
+  for (Slot slot = 1; slot < memory_.state().version_capacity; ++slot) {
+    VersionHead &head = memory_.version(slot);
+    if (head.stamp.load(std::memory_order_relaxed) == kReservedStamp && head.owner == participant) push_free(slot);
+  }
+}
+
+}  // namespace tmh::page

@@ -1,0 +1,216 @@
+// levels/page/domain_memory.cpp -- opening, creating and removing the domain's files.
+#include "levels/page/domain_memory.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "platform/failure.h"
+
+namespace tmh::page {
+
+using platform::fail;
+using platform::fail_errno;
+
+namespace {
+
+constexpr const char *kRebuildable[] = {"tmh.state",   "tmh.participants", "tmh.versions.head", "tmh.versions.data",
+                                        "tmh.commits", "tmh.accesses"};
+
+std::string meta_name(std::uint32_t segment) { return "tmh.pages." + std::to_string(segment); }
+
+Errc make_folder(const std::string &folder) noexcept {
+  struct stat info {};
+  if (stat(folder.c_str(), &info) == 0) {
+    if (!S_ISDIR(info.st_mode)) return fail(Errc::kBadArgument, folder + " is not a folder");
+    return Errc::kOk;
+  }
+  if (mkdir(folder.c_str(), 0770) != 0 && errno != EEXIST) return fail_errno(Errc::kIo, folder);
+  return Errc::kOk;
+}
+
+}  // namespace
+
+Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, bool *fresh) noexcept {
+  folder_ = folder;
+  segments_ = std::make_unique<SegmentMemory[]>(storage::kSegmentsMax);
+  if (const Errc error = make_folder(folder); error != Errc::kOk) return error;
+  if (const Errc error = open_control(address_base); error != Errc::kOk) return error;
+  if (const Errc error = open_state(fresh); error != Errc::kOk) return error;
+  return open_segments();
+}
+
+Errc DomainMemory::open_control(std::uint64_t address_base) noexcept {
+  const std::string file = path("tmh.control");
+  struct stat info {};
+  if (stat(file.c_str(), &info) != 0) {
+    if (errno != ENOENT) return fail_errno(Errc::kIo, file);
+    const auto made = std::make_unique<storage::ControlFile>(storage::new_control(geteuid(), address_base));
+    remove_rebuildable_files();
+    if (const Errc error = platform::replace_file(file, made.get(), sizeof *made); error != Errc::kOk) return error;
+  } else if (info.st_uid != geteuid() && geteuid() != 0 && ::access(file.c_str(), W_OK) != 0) {
+    return fail(Errc::kWrongOwner, file + " belongs to user " + std::to_string(info.st_uid));
+  }
+  std::string bytes;
+  if (const Errc error = platform::read_file(file, 2 * storage::kControlBytes, &bytes); error != Errc::kOk) return error;
+  std::string why;
+  if (const Errc error = storage::verify_control(bytes.data(), bytes.size(), &why); error != Errc::kOk) return fail(error, file + ": " + why);
+  if (const Errc error = control_file_.open(file, storage::kControlBytes, storage::kControlBytes); error != Errc::kOk) return error;
+  control_ = reinterpret_cast<storage::ControlFile *>(control_file_.base());
+  return Errc::kOk;
+}
+
+Errc DomainMemory::open_state(bool *fresh) noexcept {
+  const platform::BootId boot = platform::this_boot();
+  std::string bytes;
+  DomainState *usable = nullptr;
+  if (platform::read_file(path("tmh.state"), 1u << 20, &bytes) == Errc::kOk && bytes.size() >= sizeof(DomainState)) {
+    // Only the identity lines are looked at before the file is mapped.
+    usable = reinterpret_cast<DomainState *>(bytes.data());
+    const bool ours = usable->magic == kStateMagic && usable->version == kStateVersion && usable->state_bytes == sizeof(DomainState) &&
+                      std::memcmp(usable->boot_id, boot.text, sizeof boot.text) == 0;
+    if (!ours) usable = nullptr;
+  }
+  // Another boot, or damage: nobody of this boot can be attached, so what is rebuildable is made anew.
+  if (usable == nullptr) remove_rebuildable_files();
+  if (const Errc error = open_rebuildable(); error != Errc::kOk) return error;
+  if (usable == nullptr) {
+    state_->version = kStateVersion;
+    state_->state_bytes = sizeof(DomainState);
+    std::memcpy(state_->boot_id, boot.text, sizeof boot.text);
+    state_->incarnation_next.store(1, std::memory_order_relaxed);
+    state_->age_next.store(1, std::memory_order_relaxed);
+    state_->clock.store(1, std::memory_order_relaxed);
+    state_->version_capacity = 1;  // slot 0 means none
+    state_->access_capacity = 1;
+    state_->magic = kStateMagic;
+  }
+  *fresh = !anyone_alive();
+  return Errc::kOk;
+}
+
+Errc DomainMemory::open_rebuildable() noexcept {
+  struct File {
+    platform::GrowingFile *file;
+    const char *name;
+    std::uint64_t bytes_min, bytes_max;
+  };
+  const std::uint64_t participants_bytes = storage::kParticipantsMax * sizeof(storage::Participant);
+  const File files[] = {
+      {&state_file_, "tmh.state", sizeof(DomainState), 4096},
+      {&participants_file_, "tmh.participants", participants_bytes, participants_bytes},
+      {&version_heads_file_, "tmh.versions.head", sizeof(VersionHead), kVersionsMax * sizeof(VersionHead)},
+      {&version_data_, "tmh.versions.data", kPageBytes, kVersionsMax * kPageBytes},
+      {&log_file_, "tmh.commits", kLogEntries * sizeof(CommitLogEntry), kLogEntries * sizeof(CommitLogEntry)},
+      {&accesses_file_, "tmh.accesses", sizeof(AccessEntry), kAccessesMax * sizeof(AccessEntry)},
+  };
+  for (const File &f : files) {
+    if (const Errc error = f.file->open(path(f.name), f.bytes_min, f.bytes_max); error != Errc::kOk) return error;
+  }
+  state_ = reinterpret_cast<DomainState *>(state_file_.base());
+  participants_ = reinterpret_cast<storage::Participant *>(participants_file_.base());
+  version_heads_ = reinterpret_cast<VersionHead *>(version_heads_file_.base());
+  log_ = reinterpret_cast<CommitLogEntry *>(log_file_.base());
+  accesses_ = reinterpret_cast<AccessEntry *>(accesses_file_.base());
+  return Errc::kOk;
+}
+
+void DomainMemory::remove_rebuildable_files() noexcept {
+  for (const char *name : kRebuildable) unlink(path(name).c_str());
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) unlink(path(meta_name(i).c_str()).c_str());
+}
+
+void DomainMemory::close(bool remove_rebuildable) noexcept {
+  if (remove_rebuildable) remove_rebuildable_files();
+  segments_.reset();
+  for (auto *file : {&control_file_, &state_file_, &participants_file_, &version_heads_file_, &version_data_, &log_file_, &accesses_file_})
+    file->close();
+  state_ = nullptr;
+}
+
+Errc DomainMemory::open_segments() noexcept {
+  const std::uint32_t generation = segment_generation();
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
+    const storage::SegmentRecordV1 &record = control_->segments[i];
+    SegmentMemory &memory = segments_[i];
+    if (record.state == 0 || memory.is_open.load(std::memory_order_relaxed)) continue;
+    const std::uint64_t size = segment_size(i).load(std::memory_order_acquire);
+    if (const Errc error = memory.home.open(segment_path(record), record.offset_bytes, size, record.max_bytes, false); error != Errc::kOk)
+      return error;
+    const std::uint64_t meta_bytes = record.max_bytes / kPageBytes * sizeof(PageMeta);
+    if (const Errc error = memory.meta_file.open(path(meta_name(i).c_str()), meta_bytes, meta_bytes); error != Errc::kOk) return error;
+    memory.meta = reinterpret_cast<PageMeta *>(memory.meta_file.base());
+    memory.is_open.store(true, std::memory_order_release);  // pairs with knows()
+  }
+  opened_generation_ = generation;
+  return Errc::kOk;
+}
+
+std::string DomainMemory::segment_path(const storage::SegmentRecordV1 &record) const {
+  return record.name[0] == '/' ? std::string(record.name) : path(record.name);
+}
+
+Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecordV1 &record) noexcept {
+  {
+    storage::Home made;  // creates or extends the file before the record that promises it
+    if (const Errc error = made.open(segment_path(record), record.offset_bytes, record.size_bytes, record.max_bytes, true); error != Errc::kOk)
+      return error;
+  }
+  storage::SegmentRecordV1 &entry = control_->segments[number];
+  storage::SegmentRecordV1 sealed = record;
+  sealed.state = 0;
+  entry = sealed;
+  sealed.state = 1;
+  storage::seal(&sealed);
+  entry.checksum = sealed.checksum;
+  // release: whoever sees state 1 sees the rest. Death before it leaves a free record.
+  std::atomic_ref<std::uint32_t>(entry.state).store(1, std::memory_order_release);
+  std::atomic_ref<std::uint32_t>(control_->header.segment_generation).fetch_add(1, std::memory_order_release);
+  return open_segments();
+}
+
+Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noexcept {
+  for (std::uint32_t i = 0; i < storage::kParticipantsMax; ++i) {
+    storage::Participant &record = participants_[i];
+    if (record.state.load(std::memory_order_acquire) != 0) continue;
+    const platform::ProcessId self = platform::this_process();
+    record.pid = self.pid;
+    record.start_time = self.start_time;
+    record.incarnation = state_->incarnation_next.fetch_add(1, std::memory_order_relaxed);
+    std::memset(record.name, 0, sizeof record.name);
+    std::memcpy(record.name, name.data(), std::min(name.size(), sizeof record.name - 1));
+    record.pin.store(storage::kNoPin, std::memory_order_relaxed);
+    record.instance.store(0, std::memory_order_relaxed);
+    record.failed_instance.store(0, std::memory_order_relaxed);
+    record.accesses.store(0, std::memory_order_relaxed);
+    for (auto &count : record.counts) count.store(0, std::memory_order_relaxed);
+    record.state.store(1, std::memory_order_release);
+    if (i >= participants_high()) state_->participants_high.store(i + 1, std::memory_order_release);
+    *slot = i;
+    return Errc::kOk;
+  }
+  return fail(Errc::kTooManyParticipants, "65536 processes are attached");
+}
+
+bool DomainMemory::anyone_alive() const noexcept {
+  for (std::uint32_t i = 0; i < participants_high(); ++i) {
+    if (participants_[i].state.load(std::memory_order_acquire) != 0 && participants_[i].is_alive()) return true;
+  }
+  return false;
+}
+
+Errc DomainMemory::grow_versions(std::uint32_t capacity) noexcept {
+  if (capacity > kVersionsMax) return Errc::kOutOfMemory;
+  if (const Errc error = version_heads_file_.grow(std::uint64_t{capacity} * sizeof(VersionHead)); error != Errc::kOk) return error;
+  return version_data_.grow(std::uint64_t{capacity} * kPageBytes);
+}
+
+Errc DomainMemory::grow_accesses(std::uint32_t capacity) noexcept {
+  if (capacity > kAccessesMax) return Errc::kOutOfMemory;
+  return accesses_file_.grow(std::uint64_t{capacity} * sizeof(AccessEntry));
+}
+
+}  // namespace tmh::page

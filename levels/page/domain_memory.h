@@ -1,0 +1,98 @@
+// levels/page/domain_memory.h -- the domain's shared files as one process sees them: control, state, participants, versions, commit
+// log, accesses, and per segment its home and page metadata.
+// Shape:     every file is mapped once over its largest size; growing happens in place.
+// Sharing:   between processes. open(), add_segment(), attach_slot() and close() run under the folder lock.
+// Contexts:  accessors are async-signal-safe; open_segments() and everything that opens files is not.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "levels/page/layout.h"
+#include "levels/storage/control.h"
+#include "levels/storage/home.h"
+#include "levels/storage/participants.h"
+#include "platform/files.h"
+
+namespace tmh::page {
+
+struct SegmentMemory {
+  storage::Home home;
+  platform::GrowingFile meta_file;
+  PageMeta *meta = nullptr;
+  std::atomic<bool> is_open{false};  // release after home and meta are set; acquire where a handler looks
+};
+
+class DomainMemory {
+ public:
+  // Opens or creates the domain. `fresh`: no living participant was found, so the caller decides the detection mode.
+  [[nodiscard]] Errc open(const std::string &folder, std::uint64_t address_base, bool *fresh) noexcept;
+  void close(bool remove_rebuildable) noexcept;
+
+  [[nodiscard]] DomainState &state() const noexcept { return *state_; }
+  [[nodiscard]] storage::ControlFile &control() const noexcept { return *control_; }
+  [[nodiscard]] storage::Participant &participant(std::uint32_t slot) const noexcept { return participants_[slot]; }
+  [[nodiscard]] std::uint32_t participants_high() const noexcept {
+    return state_->participants_high.load(std::memory_order_acquire);  // pairs with the release in attach_slot()
+  }
+  [[nodiscard]] VersionHead &version(Slot slot) const noexcept { return version_heads_[slot]; }
+  [[nodiscard]] std::byte *version_data(Slot slot) const noexcept { return version_data_.base() + std::uint64_t{slot} * kPageBytes; }
+  [[nodiscard]] CommitLogEntry &log_entry(std::uint64_t position) const noexcept { return log_[position % kLogEntries]; }
+  [[nodiscard]] AccessEntry &access(Slot slot) const noexcept { return accesses_[slot]; }
+  [[nodiscard]] SegmentMemory &segment(std::uint32_t number) const noexcept { return segments_[number]; }
+  [[nodiscard]] bool knows(PageId page) const noexcept {
+    return segments_[storage::segment_number(page)].is_open.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] PageMeta &meta(PageId page) const noexcept {
+    return segments_[storage::segment_number(page)].meta[static_cast<std::uint64_t>(storage::page_index(page))];
+  }
+  [[nodiscard]] std::byte *home(PageId page) const noexcept {
+    return segments_[storage::segment_number(page)].home.base() + storage::page_offset(page);
+  }
+
+  // Opens home and metadata of every segment in the control file that is not open here yet.
+  [[nodiscard]] Errc open_segments() noexcept;
+  // Writes a record and opens it. The file exists and is long enough afterwards.
+  [[nodiscard]] Errc add_segment(std::uint32_t number, const storage::SegmentRecordV1 &record) noexcept;
+  [[nodiscard]] std::string segment_path(const storage::SegmentRecordV1 &record) const;
+  [[nodiscard]] std::atomic_ref<std::uint64_t> segment_size(std::uint32_t number) const noexcept {
+    return std::atomic_ref<std::uint64_t>(control_->segments[number].size_bytes);
+  }
+  [[nodiscard]] std::uint32_t segment_generation() const noexcept {
+    return std::atomic_ref<std::uint32_t>(control_->header.segment_generation).load(std::memory_order_acquire);
+  }
+  [[nodiscard]] std::uint32_t segments_opened_at() const noexcept { return opened_generation_; }
+
+  // A free participant record for this process; kTooManyParticipants.
+  [[nodiscard]] Errc attach_slot(const std::string &name, std::uint32_t *slot) noexcept;
+  [[nodiscard]] bool anyone_alive() const noexcept;
+
+  // Async-signal-safe.
+  [[nodiscard]] Errc grow_versions(std::uint32_t capacity) noexcept;
+  [[nodiscard]] Errc grow_accesses(std::uint32_t capacity) noexcept;
+  void shrink_versions(std::uint32_t capacity) noexcept {
+    version_data_.shrink(std::uint64_t{capacity} * kPageBytes);
+    version_heads_file_.shrink(std::uint64_t{capacity} * sizeof(VersionHead));
+  }
+
+ private:
+  [[nodiscard]] Errc open_control(std::uint64_t address_base) noexcept;
+  [[nodiscard]] Errc open_state(bool *fresh) noexcept;
+  [[nodiscard]] Errc open_rebuildable() noexcept;
+  void remove_rebuildable_files() noexcept;
+  [[nodiscard]] std::string path(const char *name) const { return folder_ + "/" + name; }
+
+  std::string folder_;
+  platform::GrowingFile control_file_, state_file_, participants_file_, version_heads_file_, version_data_, log_file_, accesses_file_;
+  storage::ControlFile *control_ = nullptr;
+  DomainState *state_ = nullptr;
+  storage::Participant *participants_ = nullptr;
+  VersionHead *version_heads_ = nullptr;
+  CommitLogEntry *log_ = nullptr;
+  AccessEntry *accesses_ = nullptr;
+  std::unique_ptr<SegmentMemory[]> segments_;
+  std::uint32_t opened_generation_ = 0;
+};
+
+}  // namespace tmh::page

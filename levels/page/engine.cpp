@@ -1,0 +1,297 @@
+// levels/page/engine.cpp -- an engine's life: choosing the tracking, mapping views, the domain lock, the dead, the turn.
+#include "levels/page/engine.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "levels/page/engine_thread.h"
+#include "platform/failure.h"
+#include "platform/futex.h"
+#include "platform/steps.h"
+
+namespace tmh::page {
+
+using platform::fail;
+using platform::Step;
+using platform::step;
+using storage::Count;
+using storage::kNoPin;
+
+constinit thread_local EngineThread engine_thread __attribute__((tls_model("initial-exec")));
+thread_local platform::FaultRing thread_ring;
+
+namespace {
+// Looking after the dead costs 20 us per suspect: often enough for DESIGN 8's second, seldom enough to be free.
+constexpr std::uint64_t kReapPeriodNs = 100'000'000;
+constexpr std::uint64_t kSuspectAfterNs = 50'000'000;
+// A turn holder commits within a few instances; 10 waits of 20 ms bound what a stopped one can cost others.
+constexpr long kTurnWaitNs = 20'000'000;
+constexpr int kTurnWaitsMax = 10;
+}  // namespace
+
+Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
+    : memory_(memory), slot_(slot), detection_(detection), tree_(memory, slot), accesses_(memory, slot),
+      views_(std::make_unique<View[]>(storage::kSegmentsMax)) {
+  instance_ = self().incarnation << 32;  // numbers never repeat in the domain, whoever had the slot before
+}
+
+Engine::~Engine() {
+  while (!mapped_.empty()) (void)unmap(mapped_.back());
+}
+
+Errc Engine::start(Tracking wanted) noexcept {
+  for (PageList *list : {&kept_, &private_, &fresh_, &blocks_}) {
+    if (const Errc error = list->reserve(); error != Errc::kOk) return error;
+  }
+  if (const Errc error = twins_.reserve(); error != Errc::kOk) return error;
+  if (const Errc error = page_map_.open(); error != Errc::kOk) return error;
+  if (const Errc error = choose_tracking(wanted); error != Errc::kOk) return error;
+  lock();
+  reap_dead();
+  tree_.collect(~std::size_t{0});
+  synced_ = memory_.state().clock.load(std::memory_order_relaxed);
+  synced_position_ = memory_.state().log_head;
+  resync_needed_ = false;
+  unlock();
+  return Errc::kOk;
+}
+
+Errc Engine::choose_tracking(Tracking wanted) noexcept {
+  if (eager()) {
+    if (wanted != Tracking::kAuto && wanted != Tracking::kSignal)
+      return fail(Errc::kTrackingUnavailable, std::string(to_string(wanted)) + " finds touches too late for eager detection; use signal");
+    tracking_ = {Tracking::kSignal, "eager detection must run code at every first touch, so each raises SIGSEGV"};
+    return Errc::kOk;
+  }
+  if (wanted == Tracking::kSignal || wanted == Tracking::kSignalHot) {
+    tracking_ = {wanted, "asked for"};
+    return Errc::kOk;
+  }
+  const Errc permitted = open_kernel_tracking();
+  if (permitted == Errc::kOk) {
+    tracking_ = {wanted == Tracking::kAuto ? Tracking::kKernelHot : wanted,
+                 wanted == Tracking::kAuto ? "kernel lists first touches (perf page faults, userfaultfd WP_ASYNC, guards): the cheapest way"
+                                           : "asked for"};
+    return Errc::kOk;
+  }
+  if (wanted != Tracking::kAuto) return permitted;
+  tracking_ = {Tracking::kSignalHot, "kernel tracking is not permitted here: " + platform::failure_detail()};
+  return Errc::kOk;
+}
+
+Errc Engine::open_ring() noexcept { return thread_ring.is_open() ? Errc::kOk : thread_ring.open(); }
+
+Errc Engine::open_kernel_tracking() noexcept {
+  if (const Errc error = open_ring(); error != Errc::kOk) return error;
+  if (const Errc error = fault_around_.open(); error != Errc::kOk) return error;
+  return guards_work() ? Errc::kOk : Errc::kTrackingUnavailable;
+}
+
+// Kernel versions and configurations say less than a trial: one page read must be listed alone, and guards must hold on a file view.
+bool Engine::guards_work() noexcept {
+  constexpr std::size_t kTrialPages = 16;  // one fault-around window
+  platform::FileDescriptor file(memfd_create("tmh-trial", MFD_CLOEXEC));
+  if (!file || ftruncate(file.get(), kTrialPages * kPageBytes) != 0) return false;
+  void *shared = mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
+  void *view = mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
+  bool works = false;
+  if (shared != MAP_FAILED && view != MAP_FAILED && fault_around_.switch_off(view, kTrialPages * kPageBytes) == Errc::kOk) {
+    (void)thread_ring.drain([](std::uintptr_t) {});
+    (void)std::atomic_ref<std::uint64_t>(*static_cast<std::uint64_t *>(view)).load(std::memory_order_relaxed);
+    std::size_t listed = 0;
+    const auto base = reinterpret_cast<std::uintptr_t>(view);
+    (void)thread_ring.drain([&](std::uintptr_t address) { listed += address - base < kTrialPages * kPageBytes ? 1 : 0; });
+    platform::PageKind kinds[kTrialPages];
+    std::size_t present = 0;
+    if (page_map_.read(base, kTrialPages, kinds))
+      for (const auto kind : kinds) present += kind != platform::PageKind::kAbsent ? 1 : 0;
+    const auto ignore = [](void *, const platform::PageMap::Run &) {};
+    if (listed != 1 || present != 1)
+      fail(Errc::kTrackingUnavailable, "a trial read of one page was not listed exactly once and alone");
+    else if (!page_map_.scan(base, kTrialPages * kPageBytes, ignore, nullptr))
+      fail(Errc::kTrackingUnavailable, "PAGEMAP_SCAN (Linux 6.7) is missing");
+    else if (!platform::guard_install(view, kPageBytes) || !platform::guard_remove(view, kPageBytes))
+      fail(Errc::kTrackingUnavailable, "MADV_GUARD_INSTALL on file views (Linux 6.15) is missing");
+    else
+      works = true;
+  }
+  if (shared != MAP_FAILED) munmap(shared, kTrialPages * kPageBytes);
+  if (view != MAP_FAILED) munmap(view, kTrialPages * kPageBytes);
+  return works;
+}
+
+Errc Engine::map(std::uint32_t segment, std::byte **out) noexcept {
+  const storage::SegmentRecordV1 &record = memory_.control().segments[segment];
+  View &view = views_[segment];
+  view.engine = this;
+  view.segment = segment;
+  view.bytes = record.max_bytes;
+  if (const Errc error = view.pages_memory.reserve(record.max_bytes / kPageBytes * sizeof(LocalPage)); error != Errc::kOk) return error;
+  view.pages = reinterpret_cast<LocalPage *>(view.pages_memory.base());
+  std::byte *base = nullptr;
+  if (const Errc error = memory_.segment(segment).home.map_view(record.address, silent(), &base); error != Errc::kOk) return error;
+  Errc error = silent() ? fault_around_.switch_off(base, view.bytes) : Errc::kOk;
+  if (error == Errc::kOk) error = platform::publish_fault_range(reinterpret_cast<std::uintptr_t>(base), view.bytes, on_fault, &view);
+  if (error != Errc::kOk) {
+    munmap(base, view.bytes);
+    view.pages_memory.release();
+    return error;
+  }
+  view.base = base;
+  mapped_.push_back(segment);
+  if (silent()) {
+    lock();
+    guard_pending(segment);
+    unlock();
+  }
+  *out = base;
+  return Errc::kOk;
+}
+
+Errc Engine::unmap(std::uint32_t segment) noexcept {
+  View &view = views_[segment];
+  if (view.base == nullptr) return Errc::kNotMapped;
+  if (running_) return Errc::kSegmentInUse;
+  drop_all();
+  platform::withdraw_fault_range(reinterpret_cast<std::uintptr_t>(view.base));
+  munmap(view.base, view.bytes);
+  view.base = nullptr;
+  view.pages = nullptr;
+  view.pages_memory.release();
+  std::erase(mapped_, segment);
+  return Errc::kOk;
+}
+
+const View *Engine::view_of(std::uintptr_t address) const noexcept {
+  for (const std::uint32_t segment : mapped_) {
+    const View &view = views_[segment];
+    if (address - reinterpret_cast<std::uintptr_t>(view.base) < view.bytes) return &view;
+  }
+  return nullptr;
+}
+
+bool Engine::slot_alive(void *context, std::uint32_t slot) noexcept {
+  const auto *engine = static_cast<const Engine *>(context);
+  return engine->memory_.participant(slot).is_alive();
+}
+
+void Engine::lock(LockContext context) noexcept {
+  DomainState &state = memory_.state();
+  const bool inherited = state.lock.lock(slot_, slot_alive, this) == platform::Locked::kInherited;
+  if (!inherited && state.repair_again == 0) return;
+  if (inherited || context == LockContext::kNormal) {
+    if (context == LockContext::kNormal) (void)memory_.open_segments();
+    tree_.repair();
+    accesses_.rebuild();
+    self().add(Count::kLockRecoveries, inherited ? 1 : 0);
+    next_reap_ns_ = 0;
+  }
+}
+
+void Engine::reap(std::uint32_t slot) noexcept {
+  step(Step::kReapStart);
+  storage::Participant &dead = memory_.participant(slot);
+  DomainState &state = memory_.state();
+  if (dead.instance.load(std::memory_order_relaxed) != 0)
+    dead.add(static_cast<Count>(static_cast<std::uint32_t>(Count::kAborts0) + static_cast<std::uint32_t>(AbortCause::kDied)), 1);
+  tree_.release_reserved_of(slot);
+  accesses_.remove_all(slot);
+  std::uint32_t turn = slot + 1;
+  if (state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed)) platform::futex_wake(state.turn);
+  dead.instance.store(0, std::memory_order_relaxed);
+  dead.pin.store(kNoPin, std::memory_order_release);
+  for (std::size_t i = 0; i < std::size(state.retired_counts); ++i) {
+    state.retired_counts[i] += dead.counts[i].load(std::memory_order_relaxed);
+    dead.counts[i].store(0, std::memory_order_relaxed);
+  }
+  dead.state.store(0, std::memory_order_release);
+  step(Step::kReapDone);
+}
+
+void Engine::reap_dead() noexcept {
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t i = 0; i < high; ++i) {
+    storage::Participant &other = memory_.participant(i);
+    if (i == slot_ || other.state.load(std::memory_order_acquire) == 0 || other.is_alive()) continue;
+    reap(i);
+    self().add(Count::kReaped, 1);
+  }
+}
+
+void Engine::reap_suspects() noexcept {
+  const std::uint64_t now = platform::coarse_ns();
+  if (now < next_reap_ns_) return;
+  next_reap_ns_ = now + kReapPeriodNs;
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t i = 0; i < high; ++i) {
+    storage::Participant &other = memory_.participant(i);
+    if (i == slot_ || other.state.load(std::memory_order_acquire) == 0 || other.instance.load(std::memory_order_relaxed) == 0) continue;
+    if (now - other.begin_ns.load(std::memory_order_relaxed) < kSuspectAfterNs || other.is_alive()) continue;
+    reap(i);
+    self().add(Count::kReaped, 1);
+  }
+}
+
+std::uint64_t Engine::collect() noexcept {
+  (void)memory_.open_segments();
+  lock();
+  reap_dead();
+  tree_.collect(~std::size_t{0});
+  tree_.fold_all();
+  const std::uint64_t left = memory_.state().versions_live;
+  tree_.shrink();
+  unlock();
+  return left;
+}
+
+void Engine::detach() noexcept {
+  step(Step::kDetachStart);
+  (void)memory_.open_segments();
+  lock();
+  reap_dead();
+  tree_.collect(~std::size_t{0});
+  for (const Slot slot : reserved_) tree_.release(slot);
+  reserved_.clear();
+  storage::Participant &own = self();
+  accesses_.remove_all(slot_);
+  for (std::size_t i = 0; i < std::size(memory_.state().retired_counts); ++i)
+    memory_.state().retired_counts[i] += own.counts[i].load(std::memory_order_relaxed);
+  unlock();
+  // Last: a slot may be reused as soon as it is free, and then the lock word would name somebody else.
+  own.state.store(0, std::memory_order_release);
+}
+
+void Engine::take_turn() noexcept {
+  DomainState &state = memory_.state();
+  for (int wait = 0; wait < kTurnWaitsMax; ++wait) {
+    std::uint32_t holder = 0;
+    if (state.turn.compare_exchange_strong(holder, slot_ + 1, std::memory_order_relaxed) || holder == slot_ + 1) {
+      self().add(Count::kTurns, 1);
+      return;
+    }
+    if (platform::futex_wait(state.turn, holder, kTurnWaitNs) && !memory_.participant(holder - 1).is_alive())
+      state.turn.compare_exchange_strong(holder, 0, std::memory_order_relaxed);
+  }
+}
+
+void Engine::leave_turn() noexcept {
+  std::uint32_t own = slot_ + 1;
+  if (memory_.state().turn.compare_exchange_strong(own, 0, std::memory_order_relaxed)) platform::futex_wake(memory_.state().turn);
+}
+
+void Engine::lock_when_turn_allows() noexcept {
+  DomainState &state = memory_.state();
+  for (int wait = 0; wait < kTurnWaitsMax; ++wait) {
+    lock();
+    std::uint32_t holder = state.turn.load(std::memory_order_relaxed);
+    if (holder == 0 || holder == slot_ + 1) return;
+    unlock();
+    if (platform::futex_wait(state.turn, holder, kTurnWaitNs) && !memory_.participant(holder - 1).is_alive())
+      state.turn.compare_exchange_strong(holder, 0, std::memory_order_relaxed);
+  }
+  lock();
+}
+
+}  // namespace tmh::page

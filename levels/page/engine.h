@@ -1,0 +1,195 @@
+// levels/page/engine.h -- level 2 in one process: runs instances at page granularity on the views of one domain.
+// Shape:     view = MAP_PRIVATE over home. The kernel resolves first touches (kernel tracking) or raises SIGSEGV (signal tracking, and
+//            pages whose home is not what the snapshot reads). Private copies are compared with a clean twin at end; the differing
+//            lines become versions, which go home when no snapshot needs the older content.
+// Invariant: during an instance with snapshot s, every page of a view is
+//              kPrivate/kReadOnly: state(s) plus own stores;   kFile, and kAbsent under kernel tracking: home holds state(s);
+//              kGuarded, and kAbsent under signal tracking: not accessible, made state(s) at the touch.
+//            Hence every load, in doomed instances too, sees state(s) or the instance's own stores.
+// Ordering:  see consistency_tree.h for pins and clock.
+// Sharing:   one Engine per process and domain; one thread at a time (the hierarchy serialises), the fault handler on that thread.
+// Contexts:  touch(): in the handler. Everything else: not.
+// Source:    thesis, sections 3.1 to 3.3; EXCITE-VM, section 3 (lazy detection at page level); notes, "The design that came out best".
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tmh/instance.hpp>
+#include <tmh/options.hpp>
+
+#include "levels/page/access_table.h"
+#include "levels/page/consistency_tree.h"
+#include "levels/page/domain_memory.h"
+#include "levels/page/local_pages.h"
+#include "platform/fault_handler.h"
+#include "platform/fault_ring.h"
+#include "platform/page_tables.h"
+#include "platform/process.h"
+
+namespace tmh::page {
+
+class Engine;
+
+// One segment mapped in this process. Never moves: the fault handler holds its address.
+struct View {
+  Engine *engine = nullptr;
+  std::uint32_t segment = 0;
+  std::byte *base = nullptr;
+  std::uint64_t bytes = 0;
+  LocalPage *pages = nullptr;
+  ReservedArray pages_memory;
+};
+
+class Engine {
+ public:
+  Engine(DomainMemory &memory, std::uint32_t slot, Detection detection);
+  ~Engine();
+  Engine(const Engine &) = delete;
+  Engine &operator=(const Engine &) = delete;
+
+  // Chooses the tracking; kTrackingUnavailable when `wanted` is not permitted, kBadTracking when it does not fit the detection.
+  [[nodiscard]] Errc start(Tracking wanted) noexcept;
+  [[nodiscard]] const TrackingReport &tracking() const noexcept { return tracking_; }
+
+  [[nodiscard]] Errc map(std::uint32_t segment, std::byte **view) noexcept;
+  [[nodiscard]] Errc unmap(std::uint32_t segment) noexcept;
+  [[nodiscard]] const View *view_of(std::uintptr_t address) const noexcept;
+
+  [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept;
+  struct Outcome {
+    Status status = Status::kAborted;
+    AbortCause cause = AbortCause::kNone;
+    std::uintptr_t query_wrote = 0;  // first byte stored to by a query
+    Errc error = Errc::kOk;          // kNoSpace's reason
+  };
+  [[nodiscard]] Outcome end() noexcept;
+  void abort(AbortCause cause) noexcept;
+  [[nodiscard]] Status validate() noexcept;
+  void advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept;
+  [[nodiscard]] bool running() const noexcept { return running_; }
+
+  // Waits for, takes and leaves the domain's turn to commit alone (starvation guard).
+  void take_turn() noexcept;
+  void leave_turn() noexcept;
+
+  // Collects versions and reaps the dead; returns versions still held.
+  std::uint64_t collect() noexcept;
+  // Leaves the domain: everything that can go home goes; the participant's slot is free afterwards.
+  void detach() noexcept;
+
+  [[nodiscard]] ConsistencyTree &tree() noexcept { return tree_; }
+  [[nodiscard]] DomainMemory &memory() noexcept { return memory_; }
+  [[nodiscard]] std::uint64_t begin_age() noexcept { return memory_.state().age_next.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  // engine.cpp: life, lock, reaping
+  enum class LockContext : std::uint8_t { kNormal, kHandler };
+  void lock(LockContext context = LockContext::kNormal) noexcept;
+  void unlock() noexcept { memory_.state().lock.unlock(); }
+  static bool slot_alive(void *context, std::uint32_t slot) noexcept;
+  void reap(std::uint32_t slot) noexcept;
+  void reap_dead() noexcept;
+  void reap_suspects() noexcept;
+  [[nodiscard]] storage::Participant &self() const noexcept { return memory_.participant(slot_); }
+  [[nodiscard]] Errc choose_tracking(Tracking wanted) noexcept;
+  [[nodiscard]] Errc open_kernel_tracking() noexcept;
+  [[nodiscard]] bool guards_work() noexcept;
+  [[nodiscard]] Errc open_ring() noexcept;
+  [[nodiscard]] bool silent() const noexcept { return tracking_.tracking == Tracking::kKernel || tracking_.tracking == Tracking::kKernelHot; }
+  [[nodiscard]] bool keeps() const noexcept { return tracking_.tracking == Tracking::kSignalHot || tracking_.tracking == Tracking::kKernelHot; }
+  [[nodiscard]] bool eager() const noexcept { return detection_ == Detection::kEager; }
+
+  // engine_touch.cpp: first touches
+  static platform::FaultAnswer on_fault(void *context, const platform::Fault &fault) noexcept;
+  [[nodiscard]] bool touch(View &view, PageId page, bool is_write) noexcept;
+  void touch_guarded(PageId page) noexcept;
+  void register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept;
+  void fail_instance(AbortCause cause) noexcept;
+  void list_as(PageId page, PageState state) noexcept;
+  void open_page(View &view, PageId page, bool is_write) noexcept;
+  void open_block(View &view, PageId page) noexcept;
+  [[nodiscard]] bool needs_versions(PageId page) const noexcept;
+  void make_private(PageId page) noexcept;
+  [[nodiscard]] std::uint64_t block_pages() const noexcept;
+  void collect_touched() noexcept;
+  void classify(PageList &list) noexcept;
+  void scan_views() noexcept;
+  void note_page(PageId page, platform::PageKind kind) noexcept;
+
+  // engine_begin.cpp: snapshots
+  [[nodiscard]] bool pin_unchanged() noexcept;
+  void discard_outside_touches() noexcept;
+  void pull() noexcept;
+  void refresh(const CommitLogEntry &entry) noexcept;
+  void guard_pending(std::uint32_t segment_or_all) noexcept;
+  void drop_all() noexcept;
+  void drop_page(PageId page) noexcept;
+  void drop_spans() noexcept;
+
+  // engine_end.cpp: writesets, validation, settling
+  void find_writes() noexcept;
+  [[nodiscard]] bool is_valid() noexcept;
+  [[nodiscard]] Outcome commit_writes() noexcept;
+  [[nodiscard]] Errc fill_slots() noexcept;
+  void lock_when_turn_allows() noexcept;
+  void settle_committed() noexcept;
+  [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
+  void settle_unchanged() noexcept;
+  void roll_back() noexcept;
+  void finish_instance() noexcept;
+  void adapt(bool conflicted) noexcept;
+  [[nodiscard]] std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
+  [[nodiscard]] LocalPage &local(PageId page) const noexcept {
+    return views_[storage::segment_number(page)].pages[static_cast<std::uint64_t>(storage::page_index(page))];
+  }
+  [[nodiscard]] std::byte *address_of(PageId page) const noexcept {
+    return views_[storage::segment_number(page)].base + storage::page_offset(page);
+  }
+  [[nodiscard]] bool is_mapped(PageId page) const noexcept { return views_[storage::segment_number(page)].base != nullptr; }
+
+  // protections_ after which signal tracking works in blocks of 16, 256, 4096 pages; see block_pages()
+  static constexpr std::uint64_t kBlocksAfter = 12288, kMediumBlocksAfter = 18432, kLargeBlocksAfter = 24576;
+
+  DomainMemory &memory_;
+  const std::uint32_t slot_;
+  const Detection detection_;
+  ConsistencyTree tree_;
+  AccessTable accesses_;
+  TrackingReport tracking_;
+  platform::FaultAroundSwitch fault_around_;
+  platform::PageMap page_map_;
+  std::unique_ptr<View[]> views_;
+  std::vector<std::uint32_t> mapped_;  // segment numbers
+
+  PageList kept_;     // pages that are kFile, kPrivate or kReadOnly: the read set (superset when pages are kept)
+  PageList private_;  // of these, kPrivate
+  PageList fresh_;    // touched silently in this instance, not yet classified
+  PageList blocks_;   // escalated signal tracking: first pages of blocks opened for writing
+  Twins twins_;
+  std::vector<Write> writes_;
+  std::vector<Slot> reserved_;
+
+  std::uint64_t snapshot_ = 0;         // of the running instance
+  std::uint64_t synced_ = 0;           // clock at which the views stand
+  std::uint64_t synced_position_ = 0;  // in the commit log
+  std::uint64_t instance_ = 0;
+  std::uint64_t protections_ = 0;      // VMA-splitting calls since the views were last reset
+  std::uint64_t quiet_ends_ = 0;       // since the last drop of kept pages
+  std::uint64_t keep_period_ = 1024;
+  std::uint32_t calm_commits_ = 0;
+  std::uint64_t next_reap_ns_ = 0;
+  std::uintptr_t query_wrote_ = 0;
+  ConflictPolicy policy_ = ConflictPolicy::kOldestWins;
+  bool running_ = false;
+  bool query_ = false;
+  bool failed_ = false;       // eager: own policy or lack of space
+  AbortCause failed_cause_ = AbortCause::kNone;
+  bool resync_needed_ = true;
+  std::uint32_t fork_generation_ = platform::fork_generation();
+};
+
+}  // namespace tmh::page

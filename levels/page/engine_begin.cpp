@@ -1,0 +1,214 @@
+// levels/page/engine_begin.cpp -- snapshots: announcing them, bringing views to them, dropping pages.
+// Source:    thesis, section 3.3, step 1 (a new instance is a child of the last committed node); notes, invariants 2, 3, 5 and 7.
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "levels/page/engine.h"
+#include "levels/page/engine_thread.h"
+#include "levels/page/lines.h"
+#include "platform/process.h"
+#include "platform/steps.h"
+
+namespace tmh::page {
+
+using platform::Step;
+using platform::step;
+using storage::Count;
+using storage::kNoPin;
+using storage::page_id;
+using storage::page_index;
+using storage::PageIndex;
+
+namespace {
+// Versions sent home per slow begin: enough to keep up with others' commits, little enough (50 us) not to hold the lock long.
+constexpr std::size_t kCollectPerBegin = 256;
+// Following the log page by page costs more than starting again beyond this many entries.
+constexpr std::uint64_t kFollowMax = 1u << 16;
+constexpr std::uint32_t kAllSegments = ~0u;
+}  // namespace
+
+Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept {
+  step(Step::kBeginStart);
+  storage::Participant &own = self();
+  DomainState &state = memory_.state();
+  if (silent()) {
+    if (const Errc error = open_ring(); error != Errc::kOk) return error;  // a thread's first instance
+    if (!thread_ring.empty()) discard_outside_touches();
+  }
+  if (memory_.segment_generation() != memory_.segments_opened_at()) {
+    if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
+  }
+  ++instance_;
+  query_ = is_query;
+  policy_ = policy;
+  failed_ = false;
+  failed_cause_ = AbortCause::kNone;
+  query_wrote_ = 0;
+  own.age.store(age, std::memory_order_relaxed);
+  own.begin_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
+  own.is_query.store(is_query ? 1 : 0, std::memory_order_relaxed);
+  own.instance.store(instance_, std::memory_order_relaxed);
+  own.add(is_query ? Count::kQueries : Count::kBegins, 1);
+  if (!pin_unchanged()) {
+    lock();
+    step(Step::kBeginLocked);
+    reap_suspects();
+    tree_.collect(kCollectPerBegin);
+    pull();
+    snapshot_ = state.clock.load(std::memory_order_relaxed);
+    own.pin.store(snapshot_, std::memory_order_seq_cst);
+    unlock();
+  }
+  step(Step::kBeginPinned);
+  running_ = true;
+  engine_thread.running = this;
+  return Errc::kOk;
+}
+
+// Nothing was committed since the views were synchronised: announce the snapshot without the lock.
+bool Engine::pin_unchanged() noexcept {
+  DomainState &state = memory_.state();
+  if (resync_needed_ || state.clock.load(std::memory_order_relaxed) != synced_) return false;
+  // seq_cst store, then seq_cst load: see consistency_tree.h. A commit after the load finds our pin.
+  self().pin.store(synced_, std::memory_order_seq_cst);
+  if (state.clock.load(std::memory_order_seq_cst) == synced_) {
+    snapshot_ = synced_;
+    return true;
+  }
+  self().pin.store(kNoPin, std::memory_order_relaxed);
+  return false;
+}
+
+// Pages that this thread touched between instances: what they show belongs to no snapshot, and stores to them to nobody.
+void Engine::discard_outside_touches() noexcept {
+  const bool complete = thread_ring.drain([&](std::uintptr_t address) {
+    const View *view = view_of(address);
+    if (view == nullptr) return;
+    const PageId page = page_id(view->segment, PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
+    const PageState known = local(page).state;
+    if (known == PageState::kAbsent || known == PageState::kFile) drop_page(page);
+  });
+  if (complete) return;
+  scan_views();  // more faults than the ring holds, of which some may be ours
+  drop_all();
+}
+
+// REQUIRES the lock. Brings every page that this process holds to the clock.
+void Engine::pull() noexcept {
+  DomainState &state = memory_.state();
+  const std::uint64_t head = state.log_head;
+  if (resync_needed_ || head - synced_position_ > std::min(kLogEntries, kFollowMax)) {
+    drop_all();
+    if (silent()) guard_pending(kAllSegments);
+    resync_needed_ = false;
+  } else {
+    const std::uint64_t own = self().incarnation;
+    for (std::uint64_t at = synced_position_; at < head; ++at) {
+      const CommitLogEntry &entry = memory_.log_entry(at);
+      if (entry.incarnation != own && is_mapped(PageId{entry.page})) refresh(entry);
+    }
+  }
+  synced_ = state.clock.load(std::memory_order_relaxed);
+  synced_position_ = head;
+}
+
+void Engine::refresh(const CommitLogEntry &entry) noexcept {
+  const PageId page{entry.page};
+  LocalPage &l = local(page);
+  const bool versioned = memory_.meta(page).newest.load(std::memory_order_relaxed) != 0;
+  switch (l.state) {
+    case PageState::kPrivate:
+    case PageState::kReadOnly:
+      if (l.twin == 0) {
+        drop_page(page);
+      } else {
+        tree_.read(page, ~0ull, entry.lines, address_of(page));
+        copy_lines(twins_.data(l.twin), address_of(page), entry.lines);
+      }
+      break;
+    case PageState::kFile:
+      if (versioned) drop_page(page);
+      break;
+    case PageState::kAbsent:
+      if (versioned && silent() && platform::guard_install(address_of(page), kPageBytes)) l.state = PageState::kGuarded;
+      break;
+    case PageState::kGuarded:
+      break;
+  }
+}
+
+// REQUIRES the lock. Pages whose newest content is not home yet must not be mapped silently.
+void Engine::guard_pending(std::uint32_t segment) noexcept {
+  for (Slot slot = memory_.state().oldest; slot != 0; slot = memory_.version(slot).list_newer) {
+    const PageId page{memory_.version(slot).page};
+    if (!is_mapped(page) || (segment != kAllSegments && storage::segment_number(page) != segment)) continue;
+    LocalPage &l = local(page);
+    if (l.state == PageState::kAbsent && platform::guard_install(address_of(page), kPageBytes)) l.state = PageState::kGuarded;
+  }
+}
+
+// The page is as if never touched. Needs no lock: versions it does not see here are stamped later than the next pull's start.
+void Engine::drop_page(PageId page) noexcept {
+  LocalPage &l = local(page);
+  std::byte *at = address_of(page);
+  twins_.give_back(l.twin);
+  l.twin = 0;
+  l.unchanged_compares = 0;
+  if (silent()) {
+    if (memory_.meta(page).newest.load(std::memory_order_acquire) != 0 && platform::guard_install(at, kPageBytes)) {
+      l.state = PageState::kGuarded;
+      return;
+    }
+    platform::drop(at, kPageBytes);
+  } else {
+    platform::drop(at, kPageBytes);
+    mprotect(at, kPageBytes, PROT_NONE);
+  }
+  l.state = PageState::kAbsent;
+}
+
+// All kept pages of all views. Two system calls per view however many pages: everything else in a view is absent or guarded, and
+// guards survive MADV_DONTNEED.
+void Engine::drop_all() noexcept {
+  constexpr std::size_t kOneByOne = 4;
+  if (kept_.size() <= kOneByOne && blocks_.empty() && silent()) {
+    for (const PageId page : kept_) {
+      if (local(page).state != PageState::kAbsent && local(page).state != PageState::kGuarded) drop_page(page);
+      local(page).lists = 0;
+    }
+  } else if (!kept_.empty()) {
+    drop_spans();
+  }
+  kept_.clear();
+  private_.clear();
+  blocks_.clear();
+  twins_.forget();
+  protections_ = 0;
+}
+
+void Engine::drop_spans() noexcept {
+  for (const std::uint32_t segment : mapped_) {
+    std::uint64_t low = ~0ull, high = 0;
+    for (const PageId page : kept_) {
+      if (storage::segment_number(page) != segment) continue;
+      low = std::min(low, static_cast<std::uint64_t>(page_index(page)));
+      high = std::max(high, static_cast<std::uint64_t>(page_index(page)));
+    }
+    if (low > high) continue;
+    std::byte *at = views_[segment].base + low * kPageBytes;
+    platform::drop(at, (high - low + 1) * kPageBytes);
+    if (!silent()) mprotect(views_[segment].base, views_[segment].bytes, PROT_NONE);  // whole: the pieces become one area again
+  }
+  for (const PageId page : kept_) {
+    LocalPage &l = local(page);
+    twins_.give_back(l.twin);
+    const bool was_guarded = l.state == PageState::kGuarded;
+    l = LocalPage{};
+    if (was_guarded || (silent() && memory_.meta(page).newest.load(std::memory_order_acquire) != 0 &&
+                        platform::guard_install(address_of(page), kPageBytes)))
+      l.state = PageState::kGuarded;
+  }
+}
+
+}  // namespace tmh::page

@@ -1,0 +1,276 @@
+// levels/page/engine_end.cpp -- ends: finding the writeset, validating, committing, rolling back, deciding what stays mapped.
+// Source:    thesis, section 3.3, step 3; EXCITE-VM, sections 3 and 4 (line differences against a clean copy); notes, invariants 4 and 6.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "levels/page/engine.h"
+#include "levels/page/engine_thread.h"
+#include "levels/page/lines.h"
+#include "platform/steps.h"
+
+namespace tmh::page {
+
+using platform::Step;
+using platform::step;
+using storage::Count;
+using storage::kNoPin;
+
+namespace {
+// Comparing a kept page costs 0.07 us, copying it again after a drop 2 us: after 30 useless comparisons dropping was the better choice.
+constexpr std::uint8_t kUselessComparesMax = 30;
+// Beyond these, keeping pages costs more memory and comparisons than it saves faults.
+constexpr std::size_t kKeptPagesMax = 16384;
+constexpr std::size_t kPrivatePagesMax = 4096;
+// Kept pages are a superset of what is read. The period after which they are dropped halves at each conflict (1: exact) and doubles after
+// this many quiet commits; 65,536 bounds how long a page that is no longer used can cause false conflicts.
+constexpr std::uint32_t kCalmCommits = 64;
+constexpr std::uint64_t kKeepPeriodMax = 1u << 16;
+constexpr std::size_t kReservedKept = 64;
+
+Count abort_count(AbortCause cause) noexcept {
+  return static_cast<Count>(static_cast<std::uint32_t>(Count::kAborts0) + static_cast<std::uint32_t>(cause));
+}
+}  // namespace
+
+std::byte *Engine::clean_copy(PageId page, const LocalPage &l) const noexcept {
+  // Without a twin the copy was made by the kernel from home, which cannot have changed since under our pin.
+  return l.twin != 0 ? twins_.data(l.twin) : memory_.home(page);
+}
+
+void Engine::find_writes() noexcept {
+  writes_.clear();
+  for (const PageId page : private_) {
+    LocalPage &l = local(page);
+    if (l.state != PageState::kPrivate) continue;
+    const LineMask lines = differing_lines(address_of(page), clean_copy(page, l));
+    if (lines != 0) {
+      writes_.push_back(Write{page, lines, 0});
+      l.unchanged_compares = 0;
+    } else if (l.unchanged_compares < 255) {
+      ++l.unchanged_compares;
+    }
+  }
+}
+
+// REQUIRES the lock when the clock has moved. Lazy: no page of the read set was committed since the snapshot.
+bool Engine::is_valid() noexcept {
+  if (failed_) return false;
+  DomainState &state = memory_.state();
+  if (eager() && self().failed_instance.load(std::memory_order_acquire) == instance_) {
+    failed_cause_ = AbortCause::kConflictOther;
+    return false;
+  }
+  if (state.clock.load(std::memory_order_relaxed) == snapshot_) return true;
+  failed_cause_ = AbortCause::kValidation;
+  const std::uint64_t behind = state.log_head - synced_position_;
+  if (eager() || behind > kLogEntries || behind > kept_.size() + 4096) {
+    for (const PageId page : kept_) {
+      const PageState kind = local(page).state;
+      if (kind == PageState::kAbsent || kind == PageState::kGuarded) continue;
+      if (memory_.meta(page).stamp.load(std::memory_order_relaxed) > snapshot_) return false;
+    }
+    return true;
+  }
+  for (std::uint64_t at = synced_position_; at < state.log_head; ++at) {
+    const PageId page{memory_.log_entry(at).page};
+    if (!is_mapped(page)) continue;
+    const PageState kind = local(page).state;
+    if (kind != PageState::kAbsent && kind != PageState::kGuarded) return false;
+  }
+  return true;
+}
+
+Engine::Outcome Engine::end() noexcept {
+  step(Step::kCommitStart);
+  collect_touched();
+  find_writes();
+  Outcome outcome;
+  if (query_) {
+    if (query_wrote_ == 0 && !writes_.empty()) query_wrote_ = first_difference(writes_.front());
+    outcome.query_wrote = query_wrote_;
+    outcome.status = Status::kCommitted;
+    if (query_wrote_ != 0) {
+      outcome.status = Status::kAborted;
+      outcome.cause = AbortCause::kQueryWrote;
+    }
+  } else if (failed_ || (eager() && self().failed_instance.load(std::memory_order_acquire) == instance_)) {
+    outcome.cause = failed_ ? failed_cause_ : AbortCause::kConflictOther;
+  } else if (writes_.empty()) {
+    outcome.status = Status::kCommitted;  // read-only: consistent at its snapshot, which is where it stands in the serial order
+  } else {
+    outcome = commit_writes();
+  }
+  if (outcome.status == Status::kAborted) {
+    roll_back();
+    self().add(abort_count(outcome.cause), 1);
+    adapt(outcome.cause == AbortCause::kValidation);
+  } else {
+    if (writes_.empty()) settle_unchanged();
+    if (!query_) self().add(Count::kCommits, 1);
+    self().add(Count::kPagesRead, kept_.size());
+    adapt(false);
+  }
+  finish_instance();
+  return outcome;
+}
+
+std::uintptr_t Engine::first_difference(const Write &write) const noexcept {
+  const std::byte *now = address_of(write.page);
+  const std::byte *clean = clean_copy(write.page, local(write.page));
+  const std::byte *at = std::mismatch(now, now + kPageBytes, clean).first;
+  return reinterpret_cast<std::uintptr_t>(at);
+}
+
+Errc Engine::fill_slots() noexcept {
+  if (reserved_.size() < writes_.size()) {
+    lock();
+    const Errc error = tree_.reserve(&reserved_, writes_.size());
+    unlock();
+    if (error != Errc::kOk) return error;
+  }
+  step(Step::kCommitSlotsReserved);
+  for (Write &write : writes_) {
+    write.slot = reserved_.back();
+    reserved_.pop_back();
+    copy_lines(memory_.version_data(write.slot), address_of(write.page), write.lines);
+  }
+  step(Step::kCommitSlotsFilled);
+  return Errc::kOk;
+}
+
+Engine::Outcome Engine::commit_writes() noexcept {
+  Outcome outcome;
+  if (const Errc error = fill_slots(); error != Errc::kOk) {
+    outcome.cause = AbortCause::kNoSpace;
+    outcome.error = error;
+    return outcome;
+  }
+  DomainState &state = memory_.state();
+  lock_when_turn_allows();
+  step(Step::kCommitLocked);
+  if (!is_valid()) {
+    outcome.cause = failed_cause_;
+    unlock();
+    for (const Write &write : writes_) reserved_.push_back(write.slot);
+    return outcome;
+  }
+  const std::uint64_t stamp = tree_.publish(writes_);
+  // release: everything this instance read comes before home may change under it
+  self().pin.store(kNoPin, std::memory_order_release);
+  step(Step::kCommitUnpinned);
+  if (stamp == synced_ + 1) {  // nobody committed in between: the views stand at our own commit
+    synced_ = stamp;
+    synced_position_ = state.log_head;
+  }
+  if (eager()) accesses_.remove_all(slot_);
+  tree_.collect(std::max<std::size_t>(256, 2 * writes_.size()));
+  if (state.oldest != 0) tree_.fold_written(writes_, stamp);
+  // For the next instance, while the lock is ours anyway; when it fails the next instance learns it.
+  (void)tree_.reserve(&reserved_, std::min(writes_.size(), kReservedKept));
+  unlock();
+  step(Step::kCommitUnlocked);
+  settle_committed();
+  outcome.status = Status::kCommitted;
+  return outcome;
+}
+
+void Engine::settle_committed() noexcept {
+  std::uint64_t lines = 0;
+  for (const Write &write : writes_) {
+    lines += static_cast<std::uint64_t>(std::popcount(write.lines));
+    if (!keeps()) continue;
+    LocalPage &l = local(write.page);
+    if (l.twin != 0) {
+      copy_lines(twins_.data(l.twin), address_of(write.page), write.lines);
+    } else if ((l.twin = twins_.take()) != 0) {
+      std::memcpy(twins_.data(l.twin), address_of(write.page), kPageBytes);
+    }
+  }
+  self().add(Count::kPagesWritten, writes_.size());
+  self().add(Count::kLinesWritten, lines);
+  settle_unchanged();
+}
+
+// What stays mapped. Private pages must have a twin to stay: home may move on while they do not.
+void Engine::settle_unchanged() noexcept {
+  if (!keeps()) return;  // exact tracking drops everything in finish_instance()
+  std::size_t still = 0;
+  for (const PageId page : private_) {
+    LocalPage &l = local(page);
+    if (l.state == PageState::kPrivate && (l.twin == 0 || l.unchanged_compares > kUselessComparesMax)) drop_page(page);
+    if (l.state == PageState::kPrivate)
+      private_[still++] = page;
+    else
+      l.lists &= static_cast<std::uint8_t>(~kInPrivate);
+  }
+  private_.truncate(still);
+}
+
+void Engine::roll_back() noexcept {
+  step(Step::kAbortStart);
+  if (!keeps()) return;
+  for (const PageId page : private_) {
+    LocalPage &l = local(page);
+    if (l.state != PageState::kPrivate) continue;
+    if (l.twin == 0) continue;  // dropped by settle_unchanged()
+    copy_lines(address_of(page), twins_.data(l.twin), differing_lines(address_of(page), twins_.data(l.twin)));
+  }
+  settle_unchanged();
+}
+
+void Engine::abort(AbortCause cause) noexcept {
+  collect_touched();
+  roll_back();
+  self().add(abort_count(cause), 1);
+  finish_instance();
+}
+
+void Engine::finish_instance() noexcept {
+  storage::Participant &own = self();
+  running_ = false;
+  engine_thread.running = nullptr;
+  if (eager() && own.accesses.load(std::memory_order_relaxed) != 0) {
+    lock();
+    accesses_.remove_all(slot_);
+    unlock();
+  }
+  if (!keeps()) drop_all();
+  own.instance.store(0, std::memory_order_relaxed);
+  own.pin.store(kNoPin, std::memory_order_release);  // release: our reads come before home may change
+  step(Step::kAbortDone);
+}
+
+void Engine::adapt(bool conflicted) noexcept {
+  if (!keeps()) return;
+  ++quiet_ends_;
+  if (conflicted) {
+    keep_period_ = std::max<std::uint64_t>(1, keep_period_ / 2);
+    calm_commits_ = 0;
+  } else if (++calm_commits_ == kCalmCommits) {
+    keep_period_ = std::min(kKeepPeriodMax, keep_period_ * 2);
+    calm_commits_ = 0;
+  }
+  const bool too_many = kept_.size() > kKeptPagesMax || private_.size() > kPrivatePagesMax || protections_ > kBlocksAfter / 2;
+  if (conflicted || too_many || quiet_ends_ >= keep_period_) {
+    drop_all();
+    quiet_ends_ = 0;
+  }
+}
+
+Status Engine::validate() noexcept {
+  collect_touched();
+  if (!failed_ && !query_) {
+    if (memory_.state().clock.load(std::memory_order_acquire) != snapshot_ || eager()) {
+      lock();
+      if (!is_valid() && !failed_) {
+        failed_ = true;  // certain from here on, even for an instance that stores nothing
+        self().failed_instance.store(instance_, std::memory_order_relaxed);
+      }
+      unlock();
+    }
+  }
+  return failed_ ? Status::kFailed : Status::kPending;
+}
+
+}  // namespace tmh::page

@@ -1,0 +1,299 @@
+// levels/page/engine_touch.cpp -- first touches: by SIGSEGV (signal tracking, guarded pages) or found in the fault ring at end.
+// Reaches (in the handler): SharedLock (atomics, futex), ConsistencyTree::has_version/read/repair, AccessTable, /proc reads of
+//            platform::alive (open, read, close), fallocate in AccessTable::allocate, mprotect, madvise, mmap-free lists and twins.
+//            None takes a user-space lock that this thread could hold: the engine never touches an inaccessible page itself.
+// Source:    thesis, sections 3.1 (figure 3-1) and 3.3; appendix A.1 item 4 (escalation to larger ranges).
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "levels/page/engine.h"
+#include "levels/page/engine_thread.h"
+#include "levels/page/lines.h"
+#include "platform/steps.h"
+
+namespace tmh::page {
+
+using platform::PageKind;
+using platform::Step;
+using platform::step;
+using storage::Count;
+using storage::page_id;
+using storage::page_index;
+using storage::PageIndex;
+
+namespace {
+
+void protect(std::byte *begin, std::uint64_t bytes, int protection, std::uint64_t *calls, bool *refused) noexcept {
+  ++*calls;
+  if (mprotect(begin, bytes, protection) != 0) *refused = true;
+}
+
+}  // namespace
+
+platform::FaultAnswer Engine::on_fault(void *context, const platform::Fault &fault) noexcept {
+  View &view = *static_cast<View *>(context);
+  Engine *engine = view.engine;
+  if (engine_thread.running != engine || platform::fork_generation() != engine->fork_generation_) {
+    platform::write_sentence("tmh: segment touched outside a transaction (or by a thread or forked child that runs none) at", fault.address);
+    return platform::FaultAnswer::kForeign;
+  }
+  const std::uint64_t index = (fault.address - reinterpret_cast<std::uintptr_t>(view.base)) / kPageBytes;
+  if (engine->query_ && fault.is_write && engine->query_wrote_ == 0) engine->query_wrote_ = fault.address;
+  engine->self().add(Count::kFaultsSignal, 1);
+  return engine->touch(view, page_id(view.segment, PageIndex{index}), fault.is_write) ? platform::FaultAnswer::kRetry
+                                                                                      : platform::FaultAnswer::kForeign;
+}
+
+// False: the page is open already as far as this engine knows, so the fault has another cause.
+bool Engine::touch(View &view, PageId page, bool is_write) noexcept {
+  step(Step::kTouchStart);
+  LocalPage &l = local(page);
+  if (silent()) {
+    if (l.state != PageState::kGuarded) return false;
+    touch_guarded(page);
+    step(Step::kTouchDone);
+    return true;
+  }
+  if (l.state == PageState::kPrivate || (l.state != PageState::kAbsent && !is_write)) return false;
+  if (block_pages() > 1) {
+    open_block(view, page);
+  } else {
+    register_access(page, 1, is_write);
+    open_page(view, page, is_write);
+  }
+  step(Step::kTouchDone);
+  return true;
+}
+
+void Engine::list_as(PageId page, PageState state) noexcept {
+  LocalPage &l = local(page);
+  l.state = state;
+  if ((l.lists & kInKept) == 0) kept_.push(page);
+  l.lists |= kInKept;
+  if (state == PageState::kPrivate) {
+    if ((l.lists & kInPrivate) == 0) private_.push(page);
+    l.lists |= kInPrivate;
+  }
+}
+
+// Eager detection (thesis 3.3, step 2). A FAILED instance goes on without registering: nobody fails because of it.
+void Engine::register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept {
+  if (!eager() || query_ || failed_) return;
+  lock(LockContext::kHandler);
+  step(Step::kTouchLocked);
+  storage::Participant &own = self();
+  if (own.failed_instance.load(std::memory_order_relaxed) == instance_) {
+    fail_instance(AbortCause::kConflictOther);
+  } else {
+    // The instance moves below the last committed node (thesis 3.3, step 4): by Invariant 3 nothing that it has touched was
+    // committed since, so its snapshot can be the present one. A pin that moves forward never uncovers a home that changed.
+    snapshot_ = memory_.state().clock.load(std::memory_order_relaxed);
+    own.pin.store(snapshot_, std::memory_order_seq_cst);
+    for (std::uint64_t i = 0; i < page_count && !failed_; ++i) {
+      const PageId page{static_cast<std::uint64_t>(first) + i};
+      switch (accesses_.add(page, is_write, policy_)) {
+        case Touch::kGranted:
+          break;
+        case Touch::kSelfFailed:
+          fail_instance(AbortCause::kConflictSelf);
+          break;
+        case Touch::kNoSpace:
+          fail_instance(AbortCause::kNoSpace);
+          break;
+      }
+    }
+  }
+  step(Step::kTouchRegistered);
+  unlock();
+}
+
+void Engine::fail_instance(AbortCause cause) noexcept {
+  failed_ = true;
+  failed_cause_ = cause;
+  self().failed_instance.store(instance_, std::memory_order_relaxed);  // others ignore its accesses from now on
+}
+
+bool Engine::needs_versions(PageId page) const noexcept {
+  // Without the lock: 0 is final for this snapshot, because versions stamped <= snapshot only ever disappear into home.
+  // acquire: pairs with the release in unlink(), so that home's lines are seen.
+  return memory_.meta(page).newest.load(std::memory_order_acquire) != 0;
+}
+
+// The page becomes this process's own copy of state(snapshot). REQUIRES: writable mapping.
+void Engine::make_private(PageId page) noexcept {
+  std::byte *to = address_of(page);
+  tree_.read(page, snapshot_, ~LineMask{0}, to);
+  const std::uint32_t twin = twins_.take();
+  if (twin == 0) {
+    fail_instance(AbortCause::kNoSpace);
+    return;
+  }
+  std::memcpy(twins_.data(twin), to, kPageBytes);
+  local(page).twin = twin;
+  list_as(page, PageState::kPrivate);
+}
+
+void Engine::touch_guarded(PageId page) noexcept {
+  lock(LockContext::kHandler);
+  step(Step::kTouchLocked);
+  const bool versioned = tree_.has_version(page, snapshot_);
+  (void)platform::guard_remove(address_of(page), kPageBytes);
+  if (versioned)
+    make_private(page);
+  else
+    local(page).state = PageState::kAbsent;  // home is right: the kernel maps it and lists the fault
+  unlock();
+}
+
+void Engine::open_page(View &view, PageId page, bool is_write) noexcept {
+  LocalPage &l = local(page);
+  std::byte *at = address_of(page);
+  bool refused = false;
+  if (l.state == PageState::kAbsent && needs_versions(page)) {
+    lock(LockContext::kHandler);
+    if (tree_.has_version(page, snapshot_)) {
+      protect(at, kPageBytes, PROT_READ | PROT_WRITE, &protections_, &refused);
+      if (!refused) {
+        make_private(page);
+        if (eager() && !is_write) {  // the first store must still be seen
+          protect(at, kPageBytes, PROT_READ, &protections_, &refused);
+          l.state = PageState::kReadOnly;
+        }
+      }
+    }
+    unlock();
+  }
+  if (l.state == PageState::kAbsent || (is_write && l.state != PageState::kPrivate)) {
+    protect(at, kPageBytes, is_write ? PROT_READ | PROT_WRITE : PROT_READ, &protections_, &refused);
+    if (!refused) list_as(page, is_write ? PageState::kPrivate : PageState::kFile);
+  }
+  if (refused) {  // vm.max_map_count is nearer than we thought: larger blocks from here on
+    protections_ = std::max(protections_, kLargeBlocksAfter);
+    open_block(view, page);
+  }
+}
+
+// Thesis, appendix A.1 item 4: under vm.max_map_count an instance that scatters over many pages goes on in larger ranges. The limit is
+// 65,530 areas; an isolated page costs two. 12,288 single pages and 2 x 6,144 blocks use 49,152 of them; blocks of 16 MiB then merge.
+std::uint64_t Engine::block_pages() const noexcept {
+  if (protections_ < kBlocksAfter) return 1;
+  if (protections_ < kMediumBlocksAfter) return 16;
+  if (protections_ < kLargeBlocksAfter) return 256;
+  return 4096;
+}
+
+void Engine::open_block(View &view, PageId page) noexcept {
+  const std::uint64_t count_max = block_pages();
+  const std::uint64_t usable = memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
+  const std::uint64_t first = static_cast<std::uint64_t>(page_index(page)) & ~(count_max - 1);
+  const std::uint64_t count = std::max<std::uint64_t>(1, std::min(count_max, usable > first ? usable - first : 1));
+  const PageId first_page = page_id(view.segment, PageIndex{first});
+  register_access(first_page, count, true);  // stores inside the block will not be seen one by one
+  bool refused = false;
+  protect(address_of(first_page), count * kPageBytes, PROT_READ | PROT_WRITE, &protections_, &refused);
+  if (refused) platform::write_sentence("tmh: mprotect refused a block (vm.max_map_count) at", reinterpret_cast<std::uintptr_t>(address_of(page)));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const PageId each = page_id(view.segment, PageIndex{first + i});
+    LocalPage &l = local(each);
+    if (l.state == PageState::kAbsent && needs_versions(each)) {
+      lock(LockContext::kHandler);
+      if (tree_.has_version(each, snapshot_)) make_private(each);
+      unlock();
+    }
+    if (l.state == PageState::kReadOnly) list_as(each, PageState::kPrivate);
+    if (l.state == PageState::kAbsent) list_as(each, PageState::kFile);
+  }
+  blocks_.push(first_page);
+  blocks_.push(PageId{count});
+}
+
+void Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept {
+  if (bytes == 0) return;
+  for (const std::uint32_t segment : mapped_) {
+    View &view = views_[segment];
+    const auto base = reinterpret_cast<std::uintptr_t>(view.base);
+    const std::uint64_t usable = memory_.segment_size(segment).load(std::memory_order_acquire);
+    if (begin < base || begin - base >= usable) continue;
+    const std::uint64_t last = (std::min(begin - base + bytes, usable) - 1) / kPageBytes;
+    for (std::uint64_t index = (begin - base) / kPageBytes; index <= last; ++index) {
+      const LocalPage &l = view.pages[index];
+      const bool useful = silent() ? l.state == PageState::kGuarded
+                                   : l.state == PageState::kAbsent || (is_write && l.state != PageState::kPrivate);
+      if (useful && !(query_ && is_write)) (void)touch(view, page_id(segment, PageIndex{index}), is_write);
+    }
+    return;
+  }
+}
+
+void Engine::note_page(PageId page, PageKind kind) noexcept {
+  LocalPage &l = local(page);
+  if (l.state == PageState::kPrivate || l.state == PageState::kGuarded) return;
+  // kAbsent here: touched, and reclaimed since. It was read, so it belongs to the read set.
+  list_as(page, kind == PageKind::kPrivate ? PageState::kPrivate : PageState::kFile);
+}
+
+// Asks the page tables which of `list` (sorted here) are private copies by now.
+void Engine::classify(PageList &list) noexcept {
+  if (list.size() > 1) std::sort(list.begin(), list.end());
+  constexpr std::size_t kRunMax = 512;
+  PageKind kinds[kRunMax];
+  for (std::size_t i = 0; i < list.size();) {
+    std::size_t run = 1;
+    while (i + run < list.size() && run < kRunMax &&
+           static_cast<std::uint64_t>(list[i + run]) == static_cast<std::uint64_t>(list[i]) + run)
+      ++run;
+    const bool readable = page_map_.read(reinterpret_cast<std::uintptr_t>(address_of(list[i])), run, kinds);
+    for (std::size_t j = 0; j < run; ++j) {
+      local(list[i + j]).lists &= static_cast<std::uint8_t>(~kInFresh);
+      note_page(list[i + j], readable ? kinds[j] : PageKind::kPrivate);  // private when in doubt: it is then compared
+    }
+    i += run;
+  }
+  list.clear();
+}
+
+void Engine::collect_touched() noexcept {
+  if (silent()) {
+    if (thread_ring.empty()) return;
+    std::uint64_t found = 0;
+    const bool complete = thread_ring.drain([&](std::uintptr_t address) {
+      const View *view = view_of(address);
+      if (view == nullptr) return;
+      const PageId page = page_id(view->segment, PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
+      LocalPage &l = local(page);
+      if ((l.lists & kInFresh) != 0 || l.state == PageState::kPrivate) return;
+      l.lists |= kInFresh;
+      fresh_.push(page);
+      ++found;
+    });
+    self().add(Count::kFaultsKernel, found);
+    classify(fresh_);
+    if (!complete) scan_views();
+    return;
+  }
+  for (std::size_t i = 0; i + 1 < blocks_.size(); i += 2) {
+    const auto count = static_cast<std::uint64_t>(blocks_[i + 1]);
+    for (std::uint64_t j = 0; j < count; ++j) {
+      const PageId page{static_cast<std::uint64_t>(blocks_[i]) + j};
+      if (local(page).state == PageState::kFile) fresh_.push(page);
+    }
+  }
+  classify(fresh_);  // blocks_ stays until the views are reset: later stores of this instance must be found again
+}
+
+// The ring overflowed (32,768 faults): the page tables know.
+void Engine::scan_views() noexcept {
+  for (const std::uint32_t segment : mapped_) {
+    View &view = views_[segment];
+    const auto visit = [](void *context, const platform::PageMap::Run &run) {
+      View &scanned = *static_cast<View *>(context);
+      const std::uint64_t first = (run.begin - reinterpret_cast<std::uintptr_t>(scanned.base)) / kPageBytes;
+      for (std::size_t i = 0; i < run.page_count; ++i) scanned.engine->note_page(page_id(scanned.segment, PageIndex{first + i}), run.kind);
+    };
+    (void)page_map_.scan(reinterpret_cast<std::uintptr_t>(view.base), view.bytes, visit, &view);
+  }
+}
+
+}  // namespace tmh::page

@@ -1,0 +1,103 @@
+// levels/page/layout.h -- every structure that level 2 keeps in shared memory. All of it is rebuildable: after a reboot, or when the
+// last participant has gone, the files are made anew; only control and data files are durable.
+// Shape:     tmh.state (one DomainState), tmh.versions.head / .data (slots), tmh.commits (ring), tmh.accesses, tmh.pages.N (PageMeta).
+// Invariant: what a lock holder may leave half done consists of links only. Links can be rebuilt from slots: a slot is free (stamp 0),
+//            reserved (kReservedStamp), or a version; versions newer than the clock were never committed.
+// Ordering:  everything but clock, pins and PageMeta::newest is read and written under DomainState::lock.
+// Source:    thesis, sections 3.1 to 3.3 (control file); DESIGN D8.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "levels/storage/page_id.h"
+#include "platform/shared_lock.h"
+
+namespace tmh::page {
+
+using storage::LineMask;
+using storage::PageId;
+
+inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
+inline constexpr std::uint32_t kStateVersion = 1;
+
+using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
+inline constexpr std::uint64_t kReservedStamp = ~0ull;
+
+struct alignas(64) DomainState {
+  // line 0: identity, written once
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t state_bytes;
+  char boot_id[40];
+  std::atomic<std::uint64_t> incarnation_next;
+  // One line on purpose: a commit writes all of these, so they should travel together.
+  alignas(64) platform::SharedLock lock;
+  std::atomic<std::uint32_t> turn;             // participant slot + 1 whose turn it is to commit alone, 0: nobody's
+  std::atomic<std::uint64_t> clock;            // timestamp of the last commit; its store is the commit point
+  std::uint64_t log_head;                      // entries ever appended to the commit log
+  Slot oldest;                                 // versions in commit order
+  Slot newest;
+  Slot free_version;
+  std::uint32_t version_capacity;              // slots 1 .. capacity-1 exist
+  std::uint32_t versions_live;
+  std::atomic<std::uint32_t> participants_high;  // slots ever used
+  Slot free_access;
+  std::uint32_t access_capacity;
+  // Rarely used.
+  alignas(64) std::atomic<std::uint64_t> age_next;  // eager: ages of instances
+  std::uint64_t versions_live_max;
+  std::uint64_t repairs;
+  std::uint64_t repair_again;  // a repair could not reach every segment
+  std::uint64_t reserved_zero[4];
+  alignas(64) std::uint64_t retired_counts[32];  // totals of participants that have gone, by storage::Count
+};
+static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, age_next) == 128);
+static_assert(sizeof(DomainState) == 448 && std::is_standard_layout_v<DomainState>);
+
+// Per page of a segment.
+struct PageMeta {
+  std::atomic<std::uint64_t> stamp;  // timestamp of its last commit; relaxed under the lock
+  std::atomic<Slot> newest;          // newest version not yet home. Read without the lock: 0 means that home holds every version
+                                     // a pinned snapshot may ask for. acquire pairs with the release of whoever unlinked the last one.
+  Slot accesses;                     // eager: instances touching the page
+};
+static_assert(sizeof(PageMeta) == 16);
+
+struct alignas(64) VersionHead {
+  std::atomic<std::uint64_t> stamp;  // 0 free, kReservedStamp, else commit timestamp
+  std::uint64_t page;                // PageId; kept after freeing, so that a repair can find heads that still point here
+  LineMask lines;                    // which lines of the slot's data are valid
+  std::uint32_t owner;               // participant that reserved it
+  Slot older, newer;                 // versions of the same page
+  Slot list_older, list_newer;       // all versions in commit order
+  Slot next_free;
+  std::uint64_t reserved_zero[1];
+};
+static_assert(sizeof(VersionHead) == 64);
+
+struct CommitLogEntry {
+  std::uint64_t stamp;
+  std::uint64_t page;         // PageId
+  LineMask lines;             // changed by this commit
+  std::uint64_t incarnation;  // of the committer
+};
+static_assert(sizeof(CommitLogEntry) == 32);
+inline constexpr std::uint64_t kLogEntries = 1u << 18;  // 8 MiB: 100 ms of the fastest small commits
+
+struct AccessEntry {  // eager: one instance touches one page
+  std::uint64_t page;
+  std::uint64_t instance;
+  std::uint32_t owner;    // participant slot
+  std::uint32_t is_write;
+  Slot next_on_page;
+  Slot next_of_owner;
+};
+static_assert(sizeof(AccessEntry) == 32);
+
+inline constexpr std::uint64_t kVersionsMax = 1u << 26;  // 256 GiB of versions
+inline constexpr std::uint64_t kAccessesMax = 1u << 28;
+
+}  // namespace tmh::page

@@ -1,0 +1,53 @@
+// levels/page/local_pages.cpp -- reserved memory, page lists, twins.
+#include "levels/page/local_pages.h"
+
+#include <sys/mman.h>
+
+#include "platform/failure.h"
+
+namespace tmh::page {
+
+Errc ReservedArray::reserve(std::uint64_t bytes) noexcept {
+  release();
+  void *at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return platform::fail_errno(Errc::kOutOfMemory, "reserving address space");
+  // Sparse use: a huge page per touched spot would cost 512 times the memory.
+  madvise(at, bytes, MADV_NOHUGEPAGE);
+  base_ = static_cast<std::byte *>(at);
+  bytes_ = bytes;
+  return Errc::kOk;
+}
+
+void ReservedArray::release() noexcept {
+  if (base_ != nullptr) munmap(base_, bytes_);
+  base_ = nullptr;
+}
+
+void ReservedArray::forget_from(std::uint64_t from) noexcept {
+  if (base_ != nullptr && from < bytes_) madvise(base_ + from, bytes_ - from, MADV_DONTNEED);
+}
+
+Errc Twins::reserve() noexcept {
+  if (const Errc error = pages_.reserve(std::uint64_t{kMax} * kPageBytes); error != Errc::kOk) return error;
+  return free_.reserve(std::uint64_t{kMax} * sizeof(std::uint32_t));
+}
+
+std::uint32_t Twins::take() noexcept {
+  if (free_count_ > 0) return reinterpret_cast<std::uint32_t *>(free_.base())[--free_count_];
+  return used_high_ < kMax ? used_high_++ : 0;
+}
+
+void Twins::give_back(std::uint32_t twin) noexcept {
+  if (twin != 0) reinterpret_cast<std::uint32_t *>(free_.base())[free_count_++] = twin;
+}
+
+void Twins::forget() noexcept {
+  constexpr std::uint32_t kKeep = 1024;  // 4 MiB: the working set of the largest hot instances measured
+  if (used_high_ <= kKeep) return;
+  pages_.forget_from(std::uint64_t{kKeep} * kPageBytes);
+  free_.forget_from(0);
+  free_count_ = 0;
+  used_high_ = 1;
+}
+
+}  // namespace tmh::page

@@ -1,0 +1,75 @@
+// levels/storage/home.cpp -- opening, extending and mapping data files.
+#include "levels/storage/home.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "platform/failure.h"
+
+namespace tmh::storage {
+
+using platform::fail;
+using platform::fail_errno;
+
+Errc Home::open(const std::string &path, std::uint64_t offset_bytes, std::uint64_t size_bytes, std::uint64_t max_bytes,
+                bool may_extend) noexcept {
+  close();
+  fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | (may_extend ? O_CREAT : 0), 0660);
+  if (fd_ < 0) return fail_errno(Errc::kIo, path);
+  struct stat info {};
+  if (fstat(fd_, &info) != 0) return fail_errno(Errc::kIo, path);
+  if (!S_ISREG(info.st_mode)) return fail(Errc::kBadArgument, path + " is not a regular file");
+  const std::uint64_t wanted = offset_bytes + size_bytes;
+  if (static_cast<std::uint64_t>(info.st_size) < wanted) {
+    if (!may_extend) return fail(Errc::kFileShrunk, path + " is shorter than its segment");
+    if (ftruncate(fd_, static_cast<off_t>(wanted)) != 0) return fail_errno(Errc::kIo, "extending " + path);
+  }
+  void *at = mmap(nullptr, max_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, static_cast<off_t>(offset_bytes));
+  if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
+  madvise(at, max_bytes, MADV_DONTFORK);
+  base_ = static_cast<std::byte *>(at);
+  offset_bytes_ = offset_bytes;
+  max_bytes_ = max_bytes;
+  return Errc::kOk;
+}
+
+void Home::close() noexcept {
+  if (base_ != nullptr) munmap(base_, max_bytes_);
+  if (fd_ >= 0) ::close(fd_);
+  base_ = nullptr;
+  fd_ = -1;
+}
+
+Errc Home::extend(std::uint64_t size_bytes) noexcept {
+  struct stat info {};
+  if (fstat(fd_, &info) != 0) return fail_errno(Errc::kIo, "fstat of a data file");
+  const std::uint64_t wanted = offset_bytes_ + size_bytes;
+  if (static_cast<std::uint64_t>(info.st_size) >= wanted) return Errc::kOk;
+  return ftruncate(fd_, static_cast<off_t>(wanted)) == 0 ? Errc::kOk : fail_errno(Errc::kIo, "extending a data file");
+}
+
+Errc Home::sync() noexcept { return fdatasync(fd_) == 0 ? Errc::kOk : fail_errno(Errc::kIo, "fdatasync of a data file"); }
+
+Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view) noexcept {
+  // MAP_NORESERVE: a private writable mapping of 1 TiB must not count against memory until pages are copied.
+  const int flags = MAP_PRIVATE | MAP_NORESERVE | (address != 0 ? MAP_FIXED_NOREPLACE : 0);
+  const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
+  void *wanted = reinterpret_cast<void *>(address);
+  void *at = mmap(wanted, max_bytes_, protection, flags, fd_, static_cast<off_t>(offset_bytes_));
+  if (at == MAP_FAILED && errno == EEXIST) return fail(Errc::kAddressInUse, "the segment's fixed address range is taken in this process");
+  if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping a view");
+  if (address != 0 && at != wanted) {  // a kernel before 4.17 ignores MAP_FIXED_NOREPLACE
+    munmap(at, max_bytes_);
+    return fail(Errc::kAddressInUse, "the segment's fixed address range is taken in this process");
+  }
+  madvise(at, max_bytes_, MADV_NOHUGEPAGE);  // tracking is by 4 KiB pages
+  madvise(at, max_bytes_, MADV_DONTFORK);    // a child is no participant; sharing would also make our stores copy
+  *view = static_cast<std::byte *>(at);
+  return Errc::kOk;
+}
+
+}  // namespace tmh::storage

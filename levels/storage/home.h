@@ -1,0 +1,47 @@
+// levels/storage/home.h -- the home of a segment: the part of a file that holds committed content.
+// Shape:     MAP_SHARED over the segment's largest size, so growing needs no remapping in any process.
+// Invariant: only committed lines are stored here, by whoever collects versions under the domain lock.
+// Sharing:   between processes through the page cache; views map the same pages MAP_PRIVATE.
+// Contexts:  reading base() is allowed in a handler; everything else is not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <tmh/error.hpp>
+
+#include "levels/storage/page_id.h"
+
+namespace tmh::storage {
+
+class Home {
+ public:
+  Home() = default;
+  Home(const Home &) = delete;
+  Home &operator=(const Home &) = delete;
+  ~Home() { close(); }
+
+  // Opens (creates) the file and makes it at least offset + size long. kFileShrunk when it must exist with that size.
+  [[nodiscard]] Errc open(const std::string &path, std::uint64_t offset_bytes, std::uint64_t size_bytes, std::uint64_t max_bytes,
+                          bool may_extend) noexcept;
+  void close() noexcept;
+  [[nodiscard]] Errc extend(std::uint64_t size_bytes) noexcept;
+  [[nodiscard]] Errc sync() noexcept;  // fdatasync
+
+  // A private (copy-on-write) view of the whole reserve at `address` (0: anywhere), inaccessible or read-write.
+  // kAddressInUse when the range is not free.
+  [[nodiscard]] Errc map_view(std::uintptr_t address, bool accessible, std::byte **view) noexcept;
+
+  [[nodiscard]] bool is_open() const noexcept { return base_ != nullptr; }
+  [[nodiscard]] std::byte *base() const noexcept { return base_; }
+  [[nodiscard]] std::uint64_t max_bytes() const noexcept { return max_bytes_; }
+
+ private:
+  int fd_ = -1;
+  std::byte *base_ = nullptr;
+  std::uint64_t offset_bytes_ = 0;
+  std::uint64_t max_bytes_ = 0;
+};
+
+}  // namespace tmh::storage

@@ -1,0 +1,66 @@
+// levels/storage/participants.h -- the table of processes attached to a domain.
+// Shape:     tmh.participants: kParticipantsMax records of 512 bytes, sparse; a participant is named by its slot. Rebuildable.
+// Invariant: a slot is freed only under the domain lock, so a dead lock holder's slot keeps its meaning until it is inherited.
+// Ordering:  pin is the only word on which isolation depends: announced seq_cst, see levels/page/consistency.h.
+// Sharing:   line 0 is written at attach and detach; line 1 by its owner at each instance (others read it when collecting); line 2 by
+//            others when they fail an instance; counters by the owner only (relaxed), so they cost no shared line.
+// Contexts:  reading is async-signal-safe.
+// Source:    DESIGN sections 8 and 9. The thesis had a fixed array of 16 (appendix A.1, item 3).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <tmh/instance.hpp>
+
+#include "platform/process.h"
+
+namespace tmh::storage {
+
+inline constexpr std::uint32_t kParticipantsMax = 1u << 16;  // 32 MiB of address space, used memory follows the number attached
+inline constexpr std::uint64_t kNoPin = ~0ull;
+
+// Owner-written totals. Order is part of the layout.
+enum class Count : std::uint32_t {
+  kBegins, kCommits, kQueries, kAborts0, kAbortsLast = kAborts0 + kAbortCauseCount - 1,
+  kPagesRead, kPagesWritten, kLinesWritten, kFaultsSignal, kFaultsKernel, kLockRecoveries, kReaped, kTurns, kEnd
+};
+static_assert(static_cast<std::uint32_t>(Count::kEnd) <= 32);
+
+struct alignas(64) Participant {
+  // line 0: identity
+  std::atomic<std::uint32_t> state;        // 0 free, 1 attached
+  std::int32_t pid;
+  std::uint64_t start_time;
+  std::uint64_t incarnation;               // unique in the domain: tells "my own commit" from a predecessor's in this slot
+  char name[40];
+  // line 1: the running instance
+  alignas(64) std::atomic<std::uint64_t> pin;  // snapshot, kNoPin: none
+  std::atomic<std::uint64_t> instance;         // number of the running instance, 0: none
+  std::atomic<std::uint64_t> age;              // eager policies
+  std::atomic<std::uint64_t> begin_ns;
+  std::atomic<std::uint32_t> is_query;
+  std::uint32_t reserved_zero;
+  // line 2: what others decide about it
+  alignas(64) std::atomic<std::uint64_t> failed_instance;  // number of the instance that was failed by another
+  std::atomic<std::uint32_t> accesses;                     // eager: first entry in the access table, 0: none
+  std::uint32_t reserved2_zero;
+  // lines 3 to 6: totals
+  alignas(64) std::atomic<std::uint64_t> counts[32];
+  alignas(64) std::uint64_t reserved3_zero[8];
+
+  void add(Count which, std::uint64_t amount) noexcept {
+    auto &cell = counts[static_cast<std::uint32_t>(which)];
+    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
+  }
+  [[nodiscard]] std::uint64_t count(Count which) const noexcept {
+    return counts[static_cast<std::uint32_t>(which)].load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool is_alive() const noexcept { return platform::alive({pid, start_time}); }
+};
+static_assert(sizeof(Participant) == 512 && offsetof(Participant, pin) == 64 && offsetof(Participant, failed_instance) == 128);
+static_assert(offsetof(Participant, counts) == 192);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+}  // namespace tmh::storage

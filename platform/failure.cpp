@@ -1,0 +1,45 @@
+// platform/failure.cpp -- detail of the last failure, per thread.
+#include "platform/failure.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace tmh::platform {
+
+namespace {
+std::string &detail_slot() noexcept {
+  thread_local std::string detail;
+  return detail;
+}
+
+Errc from_errno(int error) noexcept {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return Errc::kDiskFull;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return Errc::kPermission;
+    case ENOMEM:
+      return Errc::kOutOfMemory;
+    default:
+      return Errc::kIo;
+  }
+}
+}  // namespace
+
+Errc fail(Errc code, std::string detail) noexcept {
+  detail_slot() = std::move(detail);
+  return code;
+}
+
+Errc fail_errno(Errc code, const std::string &detail) noexcept {
+  const int error = errno;
+  return fail(code == Errc::kIo ? from_errno(error) : code, detail + ": " + std::strerror(error));
+}
+
+const std::string &failure_detail() noexcept { return detail_slot(); }
+
+}  // namespace tmh::platform

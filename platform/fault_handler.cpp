@@ -1,0 +1,134 @@
+// platform/fault_handler.cpp -- SIGSEGV dispatch.
+// Reaches:   FaultFunction of the range (its file says why it is safe); sigaction(2), write(2): POSIX list; errno saved.
+// Reads:     the range table (atomics, published before use) and a constinit thread_local flag.
+#include "platform/fault_handler.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+
+#include "platform/failure.h"
+
+namespace tmh::platform {
+
+namespace {
+
+struct Range {
+  std::atomic<std::uintptr_t> begin{0};  // 0: free; release-stored last, so that a reader who sees it sees the rest
+  std::atomic<std::uintptr_t> end{0};
+  std::atomic<FaultFunction> function{nullptr};
+  std::atomic<void *> context{nullptr};
+};
+
+constinit Range ranges[kFaultRangesMax];
+constinit std::atomic<std::uint32_t> range_count{0};
+constinit std::mutex publish_mutex;
+constinit bool installed = false;
+struct sigaction previous_action;
+// initial-exec TLS: the handler must not allocate. Static libtmh and a linked shared libtmh both satisfy it.
+constinit thread_local bool in_handler __attribute__((tls_model("initial-exec"))) = false;
+
+const Range *find_range(std::uintptr_t address) noexcept {
+  const std::uint32_t count = range_count.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    // acquire: pairs with the release in publish_fault_range()
+    const std::uintptr_t begin = ranges[i].begin.load(std::memory_order_acquire);
+    if (begin != 0 && address >= begin && address < ranges[i].end.load(std::memory_order_relaxed)) return &ranges[i];
+  }
+  return nullptr;
+}
+
+void pass_on(int number, siginfo_t *info, void *context) noexcept {
+  if ((previous_action.sa_flags & SA_SIGINFO) != 0 && previous_action.sa_sigaction != nullptr) {
+    previous_action.sa_sigaction(number, info, context);
+    return;
+  }
+  if (previous_action.sa_handler == SIG_IGN && info->si_code <= 0) return;  // sent, and ignored before us
+  if (previous_action.sa_handler == SIG_DFL || previous_action.sa_handler == SIG_IGN || previous_action.sa_handler == nullptr) {
+    struct sigaction restore {};
+    restore.sa_handler = SIG_DFL;
+    sigaction(number, &restore, nullptr);
+    if (info->si_code <= 0) raise(number);  // sent, not faulted: no instruction will raise it again
+    return;                                 // faulted: the instruction runs again and the process dies there
+  }
+  previous_action.sa_handler(number);
+}
+
+void handle(int number, siginfo_t *info, void *context) {
+  const int saved_errno = errno;
+  const bool faulted = info->si_code > 0;  // SEGV_MAPERR, SEGV_ACCERR, ...; sent signals have si_code <= 0
+  if (faulted && !in_handler) {
+    const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+    if (const Range *range = find_range(address)) {
+      const auto *machine = static_cast<const ucontext_t *>(context);
+      const Fault fault{address, (machine->uc_mcontext.gregs[REG_ERR] & 2) != 0};  // bit 1: write access
+      in_handler = true;
+      const FaultAnswer answer = range->function.load(std::memory_order_relaxed)(range->context.load(std::memory_order_relaxed), fault);
+      in_handler = false;
+      if (answer == FaultAnswer::kRetry) {
+        errno = saved_errno;
+        return;
+      }
+    }
+  }
+  errno = saved_errno;
+  pass_on(number, info, context);
+}
+
+Errc install() noexcept {
+  if (installed) return Errc::kOk;
+  struct sigaction action {};
+  action.sa_sigaction = handle;
+  // SA_ONSTACK: works with and without an alternate stack. SA_NODEFER: a fault inside the handler must reach the previous
+  // action instead of killing the process silently.
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigemptyset(&action.sa_mask);
+  if (sigaction(SIGSEGV, &action, &previous_action) != 0) return fail_errno(Errc::kIo, "sigaction(SIGSEGV)");
+  installed = true;
+  return Errc::kOk;
+}
+
+}  // namespace
+
+Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function, void *context) noexcept {
+  const std::scoped_lock guard(publish_mutex);
+  if (const Errc error = install(); error != Errc::kOk) return error;
+  for (std::uint32_t i = 0; i < kFaultRangesMax; ++i) {
+    if (ranges[i].begin.load(std::memory_order_relaxed) != 0) continue;
+    ranges[i].end.store(begin + bytes, std::memory_order_relaxed);
+    ranges[i].function.store(function, std::memory_order_relaxed);
+    ranges[i].context.store(context, std::memory_order_relaxed);
+    ranges[i].begin.store(begin, std::memory_order_release);  // pairs with the acquire in find_range()
+    if (i >= range_count.load(std::memory_order_relaxed)) range_count.store(i + 1, std::memory_order_release);
+    return Errc::kOk;
+  }
+  return fail(Errc::kTooManySegments, "more than 1024 segments mapped in this process");
+}
+
+void withdraw_fault_range(std::uintptr_t begin) noexcept {
+  const std::scoped_lock guard(publish_mutex);
+  for (Range &range : ranges) {
+    if (range.begin.load(std::memory_order_relaxed) == begin) range.begin.store(0, std::memory_order_release);
+  }
+}
+
+void write_sentence(const char *text, std::uintptr_t address) noexcept {
+  char line[256];
+  std::size_t length = 0;
+  for (; text[length] != '\0' && length < 200; ++length) line[length] = text[length];
+  static constexpr char kHex[] = "0123456789abcdef";
+  line[length++] = ' ';
+  line[length++] = '0';
+  line[length++] = 'x';
+  for (int shift = 60; shift >= 0; shift -= 4) line[length++] = kHex[(address >> shift) & 15];
+  line[length++] = '\n';
+  if (write(STDERR_FILENO, line, length) < 0) return;  // nothing to be done about it here
+}
+
+}  // namespace tmh::platform

@@ -1,0 +1,35 @@
+// platform/fault_handler.h -- the process's SIGSEGV handler: finds whose range a fault lies in, else passes it on.
+// Invariant: a fault outside every published range, a sent SIGSEGV, and a fault while our own handler runs reach the previous
+//            action with the signal's arguments unchanged; SIG_DFL is restored, so the process dies at the right instruction.
+// Contexts:  publish/withdraw: not in a handler. The handler calls only its range's function, sigaction() and write().
+// Source:    STYLE section 6; thesis section 3.1 (fault handlers find first touches).
+#pragma once
+
+#include <cstdint>
+
+#include <tmh/error.hpp>
+
+namespace tmh::platform {
+
+struct Fault {
+  std::uintptr_t address = 0;
+  bool is_write = false;  // from the page-fault error code; the thesis needed two faults to tell (3.1, footnote 3)
+};
+
+enum class FaultAnswer : std::uint8_t {
+  kRetry,    // resolved: run the instruction again
+  kForeign,  // not ours after all: previous action
+};
+
+// Async-signal-safe by obligation.
+using FaultFunction = FaultAnswer (*)(void *context, const Fault &fault);
+
+// Installs the handler on first use. At most kFaultRangesMax ranges at a time: kTooManySegments.
+inline constexpr std::uint32_t kFaultRangesMax = 1024;
+[[nodiscard]] Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function, void *context) noexcept;
+void withdraw_fault_range(std::uintptr_t begin) noexcept;
+
+// One sentence to standard error. Async-signal-safe.
+void write_sentence(const char *text, std::uintptr_t address) noexcept;
+
+}  // namespace tmh::platform

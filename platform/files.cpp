@@ -1,0 +1,108 @@
+// platform/files.cpp -- file primitives.
+#include "platform/files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "platform/failure.h"
+
+namespace tmh::platform {
+
+void FileDescriptor::reset() noexcept {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+Errc FolderLock::acquire(const std::string &lock_path) noexcept {
+  fd_ = FileDescriptor(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0660));
+  if (!fd_) return fail_errno(Errc::kIo, lock_path);
+  while (flock(fd_.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) return fail_errno(Errc::kIo, "flock " + lock_path);
+  }
+  return Errc::kOk;
+}
+
+Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max) noexcept {
+  close();
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0660);
+  if (fd_ < 0) return fail_errno(Errc::kIo, path);
+  struct stat info {};
+  if (fstat(fd_, &info) != 0) return fail_errno(Errc::kIo, path);
+  if (static_cast<std::uint64_t>(info.st_size) < bytes_min && ftruncate(fd_, static_cast<off_t>(bytes_min)) != 0)
+    return fail_errno(Errc::kIo, "extending " + path);
+  void *at = mmap(nullptr, bytes_max, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, 0);
+  if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
+  base_ = static_cast<std::byte *>(at);
+  bytes_max_ = bytes_max;
+  madvise(at, bytes_max, MADV_DONTFORK);  // a forked child is no participant and must not change our state
+  return Errc::kOk;
+}
+
+void GrowingFile::close() noexcept {
+  if (base_ != nullptr) munmap(base_, bytes_max_);
+  if (fd_ >= 0) ::close(fd_);
+  base_ = nullptr;
+  fd_ = -1;
+}
+
+Errc GrowingFile::grow(std::uint64_t bytes) noexcept {
+  if (bytes > bytes_max_) return Errc::kSegmentFull;
+  struct stat info {};
+  if (fstat(fd_, &info) != 0) return Errc::kIo;
+  const auto from = static_cast<std::uint64_t>(info.st_size);
+  if (from >= bytes) return Errc::kOk;
+  int result;
+  do {
+    result = fallocate(fd_, 0, static_cast<off_t>(from), static_cast<off_t>(bytes - from));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return Errc::kOk;
+  if (errno == ENOSPC || errno == EDQUOT) return Errc::kDiskFull;
+  if (errno != EOPNOTSUPP) return Errc::kIo;
+  return ftruncate(fd_, static_cast<off_t>(bytes)) == 0 ? Errc::kOk : Errc::kIo;
+}
+
+void GrowingFile::shrink(std::uint64_t bytes) noexcept {
+  if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0) return;  // the blocks stay and are reused
+}
+
+Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *out) noexcept {
+  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return fail_errno(Errc::kIo, path);
+  struct stat info {};
+  if (fstat(fd.get(), &info) != 0) return fail_errno(Errc::kIo, path);
+  if (!S_ISREG(info.st_mode)) return fail(Errc::kNotADomain, path + " is not a regular file");
+  if (static_cast<std::uint64_t>(info.st_size) > bytes_max) return fail(Errc::kCorrupt, path + " is too long");
+  out->assign(static_cast<std::size_t>(info.st_size), '\0');
+  std::size_t done = 0;
+  while (done < out->size()) {
+    const ssize_t got = pread(fd.get(), out->data() + done, out->size() - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail_errno(Errc::kIo, path);
+    if (got == 0) return fail(Errc::kShortFile, path);
+    done += static_cast<std::size_t>(got);
+  }
+  return Errc::kOk;
+}
+
+Errc replace_file(const std::string &path, const void *data, std::size_t bytes) noexcept {
+  const std::string temporary = path + ".new";
+  FileDescriptor fd(::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0660));
+  if (!fd) return fail_errno(Errc::kIo, temporary);
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t put = write(fd.get(), static_cast<const char *>(data) + done, bytes - done);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return fail_errno(Errc::kIo, temporary);
+    done += static_cast<std::size_t>(put);
+  }
+  if (fdatasync(fd.get()) != 0) return fail_errno(Errc::kIo, temporary);
+  if (rename(temporary.c_str(), path.c_str()) != 0) return fail_errno(Errc::kIo, path);
+  return Errc::kOk;
+}
+
+}  // namespace tmh::platform

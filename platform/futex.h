@@ -1,0 +1,34 @@
+// platform/futex.h -- waiting on a word in shared memory.
+// Why not std::atomic::wait: libstdc++ 12 parks on a private futex, and a peer in another process is not woken (STYLE 4).
+// Contexts:  async-signal-safe; errno is preserved.
+#pragma once
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <cstdint>
+
+namespace tmh::platform {
+
+// Sleeps while *word == value. True: the whole time-out passed. Wakes spuriously; callers look again.
+inline bool futex_wait(std::atomic<std::uint32_t> &word, std::uint32_t value, long timeout_ns) noexcept {
+  const timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
+  const int saved_errno = errno;
+  const long result = syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&word), FUTEX_WAIT, value, &timeout, nullptr, 0);
+  const bool timed_out = result != 0 && errno == ETIMEDOUT;
+  errno = saved_errno;
+  return timed_out;
+}
+
+inline void futex_wake(std::atomic<std::uint32_t> &word, int waiters_max = INT_MAX) noexcept {
+  const int saved_errno = errno;
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&word), FUTEX_WAKE, waiters_max, nullptr, nullptr, 0);
+  errno = saved_errno;
+}
+
+}  // namespace tmh::platform

@@ -1,0 +1,58 @@
+// platform/page_tables.h -- what the kernel's page tables say about a range, and per-page guards without VMA splits.
+// Contexts:  guard_*, drop: async-signal-safe on Linux (plain system calls; signal-safety(7) lists none of them, the kernel
+//            takes no user lock). Scans: not in a handler.
+// Source:    userfaultfd(2) UFFD_FEATURE_WP_ASYNC, PAGEMAP_SCAN (Linux 6.7), MADV_GUARD_INSTALL on files (6.15); notes, lessons 2-6.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <tmh/error.hpp>
+
+namespace tmh::platform {
+
+// Switches fault-around off for registered ranges, so that a read fault maps exactly one page. No event is ever delivered.
+class FaultAroundSwitch {
+ public:
+  FaultAroundSwitch() = default;
+  FaultAroundSwitch(const FaultAroundSwitch &) = delete;
+  FaultAroundSwitch &operator=(const FaultAroundSwitch &) = delete;
+  ~FaultAroundSwitch();
+  [[nodiscard]] Errc open() noexcept;  // kTrackingUnavailable
+  [[nodiscard]] Errc switch_off(void *begin, std::uint64_t bytes) noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+// A guard makes the next touch of a page raise SIGSEGV and drops what was mapped there. False: not supported here.
+[[nodiscard]] bool guard_install(void *begin, std::uint64_t bytes) noexcept;
+[[nodiscard]] bool guard_remove(void *begin, std::uint64_t bytes) noexcept;
+// Private copies in the range are discarded; the next touch maps the file's page again. Guards stay.
+void drop(void *begin, std::uint64_t bytes) noexcept;
+
+enum class PageKind : std::uint8_t { kAbsent, kFile, kPrivate };
+// Kinds of `page_count` consecutive pages. False: /proc/self/pagemap cannot be read.
+class PageMap {
+ public:
+  PageMap() = default;
+  PageMap(const PageMap &) = delete;
+  PageMap &operator=(const PageMap &) = delete;
+  ~PageMap();
+  [[nodiscard]] Errc open() noexcept;
+  [[nodiscard]] bool read(std::uintptr_t begin, std::size_t page_count, PageKind *out) const noexcept;
+
+  struct Run {
+    std::uintptr_t begin = 0;
+    std::size_t page_count = 0;
+    PageKind kind = PageKind::kAbsent;
+  };
+  // Calls visit(context, run) for every run of present or swapped pages in the range. False: PAGEMAP_SCAN not available.
+  using VisitRun = void (*)(void *context, const Run &run);
+  [[nodiscard]] bool scan(std::uintptr_t begin, std::uint64_t bytes, VisitRun visit, void *context) const noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace tmh::platform

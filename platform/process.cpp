@@ -1,0 +1,131 @@
+// platform/process.cpp -- liveness from /proc, without heap or locks.
+#include "platform/process.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+namespace tmh::platform {
+
+namespace {
+
+constinit std::atomic<std::uint32_t> forks{0};
+void count_fork() noexcept { forks.fetch_add(1, std::memory_order_relaxed); }
+
+// Decimal without snprintf, which is not async-signal-safe.
+char *append_number(char *out, std::uint32_t value) noexcept {
+  char digits[10];
+  int count = 0;
+  do {
+    digits[count++] = static_cast<char>('0' + value % 10);
+    value /= 10;
+  } while (value != 0);
+  while (count > 0) *out++ = digits[--count];
+  return out;
+}
+
+ssize_t read_small_file(const char *path, char *buffer, std::size_t buffer_bytes) noexcept {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  const ssize_t got = read(fd, buffer, buffer_bytes - 1);
+  const int saved = errno;
+  close(fd);
+  errno = saved;
+  if (got >= 0) buffer[got] = '\0';
+  return got;
+}
+
+struct Stat {
+  char state = '?';
+  std::uint64_t thread_count = 0;
+  std::uint64_t start_time = 0;
+};
+
+// Fields of /proc/PID/stat after the command name, which may itself contain spaces and parentheses.
+bool parse_stat(const char *text, Stat *out) noexcept {
+  const char *at = std::strrchr(text, ')');
+  if (at == nullptr || at[1] != ' ') return false;
+  at += 2;
+  out->state = *at;
+  std::uint64_t value = 0;
+  int field = 3;
+  for (; *at != '\0'; ++at) {
+    if (*at == ' ') {
+      if (field == 20) out->thread_count = value;
+      if (field == 22) {
+        out->start_time = value;
+        return true;
+      }
+      ++field;
+      value = 0;
+    } else if (*at >= '0' && *at <= '9') {
+      value = value * 10 + static_cast<std::uint64_t>(*at - '0');
+    }
+  }
+  return false;
+}
+
+enum class Lookup { kFound, kGone, kUnknown };
+
+Lookup look_up(std::int32_t pid, Stat *out) noexcept {
+  char path[32] = "/proc/";
+  char *end = append_number(path + 6, static_cast<std::uint32_t>(pid));
+  std::memcpy(end, "/stat", 6);
+  char text[768];
+  const ssize_t got = read_small_file(path, text, sizeof text);
+  if (got < 0) return errno == ENOENT || errno == ESRCH ? Lookup::kGone : Lookup::kUnknown;
+  if (got == 0) return Lookup::kGone;
+  return parse_stat(text, out) ? Lookup::kFound : Lookup::kUnknown;
+}
+
+}  // namespace
+
+ProcessId this_process() noexcept {
+  Stat stat;
+  const std::int32_t pid = getpid();
+  (void)look_up(pid, &stat);
+  return {pid, stat.start_time};
+}
+
+bool alive(ProcessId id) noexcept {
+  const int saved_errno = errno;
+  Stat stat;
+  const Lookup found = look_up(id.pid, &stat);
+  errno = saved_errno;
+  if (found == Lookup::kGone) return false;
+  if (found == Lookup::kUnknown) return true;
+  if (stat.start_time != id.start_time) return false;  // the pid belongs to somebody else now
+  // A zombie leader with living threads is a process whose main thread has returned: it still runs.
+  const bool ended = (stat.state == 'Z' || stat.state == 'X') && stat.thread_count <= 1;
+  return !ended;
+}
+
+namespace {
+std::uint64_t read_clock(clockid_t clock) noexcept {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+}
+}  // namespace
+
+std::uint64_t monotonic_ns() noexcept { return read_clock(CLOCK_MONOTONIC); }
+std::uint64_t coarse_ns() noexcept { return read_clock(CLOCK_MONOTONIC_COARSE); }
+
+BootId this_boot() noexcept {
+  BootId id;
+  if (read_small_file("/proc/sys/kernel/random/boot_id", id.text, 37) < 0) std::memset(id.text, 0, sizeof id.text);
+  return id;
+}
+
+std::uint32_t fork_generation() noexcept {
+  static const int installed = pthread_atfork(nullptr, nullptr, count_fork);
+  (void)installed;
+  return forks.load(std::memory_order_relaxed);
+}
+
+}  // namespace tmh::platform

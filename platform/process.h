@@ -1,0 +1,34 @@
+// platform/process.h -- who is alive: a process is named by pid and start time, because pids are reused.
+// Contexts:  alive() is async-signal-safe (open, read, close only).
+// Source:    DESIGN section 8.
+#pragma once
+
+#include <cstdint>
+
+namespace tmh::platform {
+
+struct ProcessId {
+  std::int32_t pid = 0;
+  std::uint64_t start_time = 0;  // clock ticks after boot, field 22 of /proc/PID/stat
+};
+
+[[nodiscard]] ProcessId this_process() noexcept;
+// False once the process has ended, also while it is still an unreaped zombie. True when in doubt.
+[[nodiscard]] bool alive(ProcessId id) noexcept;
+
+// CLOCK_MONOTONIC. Async-signal-safe (vDSO).
+[[nodiscard]] std::uint64_t monotonic_ns() noexcept;
+
+// The same clock at the kernel's tick (1 to 10 ms): 5 ns instead of 25, for stamps that only say "about when".
+[[nodiscard]] std::uint64_t coarse_ns() noexcept;
+
+// 36 characters and a zero; all zeros when the kernel does not tell. Changes at every boot.
+struct BootId {
+  char text[40] = {};
+};
+[[nodiscard]] BootId this_boot() noexcept;
+
+// Counts forks since the process started: a participant compares it with the value at its attach.
+[[nodiscard]] std::uint32_t fork_generation() noexcept;
+
+}  // namespace tmh::platform

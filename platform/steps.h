@@ -1,0 +1,81 @@
+// platform/steps.h -- the numbered steps of the engine: where a test may kill a process or hold it.
+// Shape:     one list; a step's name is what TMH_CRASH_AT and test reports use.
+// Invariant: between two consecutive steps nothing that another process relies on becomes half true.
+// Contexts:  step(): everywhere, also in a fault handler. Costs one load and one predicted branch.
+// Source:    DESIGN section 8; STYLE section 9 (owner death).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace tmh::platform {
+
+#define TMH_STEPS(X)                                                                                            \
+  X(kAttachSlotTaken, "attach-slot-taken")             /* participant record is ours, nothing announced yet */ \
+  X(kBeginStart, "begin-start")                        /* before the pin */                                    \
+  X(kBeginLocked, "begin-locked")                      /* slow begin: domain lock held */                      \
+  X(kBeginPinned, "begin-pinned")                      /* snapshot announced */                                \
+  X(kTouchStart, "touch-start")                        /* in the handler, first touch */                       \
+  X(kTouchLocked, "touch-locked")                      /* in the handler, domain lock held */                  \
+  X(kTouchRegistered, "touch-registered")              /* eager: access is in the table */                     \
+  X(kTouchDone, "touch-done")                          /* in the handler, page usable */                       \
+  X(kCommitStart, "commit-start")                      /* end called, sets known */                            \
+  X(kCommitSlotsReserved, "commit-slots-reserved")     /* version slots are ours */                            \
+  X(kCommitSlotsFilled, "commit-slots-filled")         /* differences copied */                                \
+  X(kCommitLocked, "commit-locked")                    /* domain lock held, not validated */                   \
+  X(kCommitFirstLinked, "commit-first-linked")         /* one version linked, the others not */                \
+  X(kCommitLinked, "commit-linked")                    /* all linked, not logged */                            \
+  X(kCommitLogged, "commit-logged")                    /* listed in the commit log, not published */           \
+  X(kCommitPublished, "commit-published")              /* the commit point has passed */                       \
+  X(kCommitUnpinned, "commit-unpinned")                /* pin withdrawn, lock held */                          \
+  X(kCommitUnlocked, "commit-unlocked")                /* lock released, local pages not yet settled */        \
+  X(kAbortStart, "abort-start")                        /* before roll-back */                                  \
+  X(kAbortDone, "abort-done")                          /* rolled back, pin withdrawn */                        \
+  X(kGcStart, "gc-start")                              /* before a collection that has work */                 \
+  X(kGcHomeCopied, "gc-home-copied")                   /* lines are home, version still linked */              \
+  X(kGcUnlinked, "gc-unlinked")                        /* version unlinked, not yet free */                    \
+  X(kGcFreed, "gc-freed")                              /* slot is free */                                      \
+  X(kMergeFilled, "merge-filled")                      /* older lines copied into the newer version */         \
+  X(kMergeMasked, "merge-masked")                      /* newer version claims them; older still there */      \
+  X(kReapStart, "reap-start")                          /* about to clean up a dead participant */              \
+  X(kReapDone, "reap-done")                            /* its slot is free */                                  \
+  X(kRepairStart, "repair-start")                      /* lock inherited from a dead owner */                  \
+  X(kRepairDone, "repair-done")                        /* links rebuilt */                                     \
+  X(kDetachStart, "detach-start")                      /* closing: nothing given back yet */
+
+enum class Step : std::uint32_t {
+#define TMH_STEP_ENUM(id, name) id,
+  TMH_STEPS(TMH_STEP_ENUM)
+#undef TMH_STEP_ENUM
+};
+
+inline constexpr std::uint32_t kStepCount = 0
+#define TMH_STEP_COUNT(id, name) +1
+    TMH_STEPS(TMH_STEP_COUNT)
+#undef TMH_STEP_COUNT
+    ;
+
+// Async-signal-safe.
+[[nodiscard]] const char *step_name(Step step) noexcept;
+
+// Arms SIGKILL of this process at the count-th passage of `step` (1: the next one); kStepCount disarms.
+void crash_at(std::uint32_t step, std::uint32_t count) noexcept;
+// Reads TMH_CRASH_AT=<name>[:<count>]; false when the name is unknown. Called at every open.
+bool crash_at_environment() noexcept;
+// Called at each passage of any step; nullptr: none. Must be async-signal-safe.
+using StepHook = void (*)(Step step);
+void set_step_hook(StepHook hook) noexcept;
+
+namespace detail {
+extern std::atomic<bool> steps_watched;
+void passed(Step step) noexcept;
+}  // namespace detail
+
+// Async-signal-safe.
+inline void step(Step s) noexcept {
+  // relaxed: tests arm before they start what they watch
+  if (detail::steps_watched.load(std::memory_order_relaxed)) [[unlikely]]
+    detail::passed(s);
+}
+
+}  // namespace tmh::platform
