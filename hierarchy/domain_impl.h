@@ -75,6 +75,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc check_overlap(const std::string &name, std::uint64_t offset, std::uint64_t size) const;
   [[nodiscard]] Errc find_or_add(const std::string &name, const SegmentOptions &options, std::uint32_t *number);
   [[nodiscard]] Errc add_record(const std::string &name, const SegmentOptions &options, std::uint32_t number);
+  [[nodiscard]] Errc map_view(const std::string &name, const SegmentOptions &options, const std::shared_ptr<SegmentImpl> &segment);
+  [[nodiscard]] Errc make_heap_file(const std::string &path, std::uint64_t size_bytes) noexcept;
+  [[nodiscard]] Errc extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;
   [[nodiscard]] bool runs_here() const noexcept;
   void finish() noexcept;

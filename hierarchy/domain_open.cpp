@@ -84,7 +84,7 @@ Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
   Policy policy;
   if (const Errc error = from_environment("TMH_POLICY", Errc::kBadPolicy, policy_values(), &policy); error != Errc::kOk) return error;
   if (!options_.policy.empty() && parse(std::string_view(options_.policy), &policy) != Errc::kOk)
-    return fail(Errc::kBadPolicy, "'" + options_.policy + "' is no policy; right values: " + policy_values());
+    return fail(Errc::kBadPolicy, std::string("'").append(options_.policy).append("' is no policy; right values: ").append(policy_values()));
   policy_ = policy;
 
   *tracking = Tracking::kAuto;

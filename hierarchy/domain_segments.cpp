@@ -1,5 +1,6 @@
 // hierarchy/domain_segments.cpp -- mapping, formatting, growing and finding segments.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -70,6 +71,9 @@ Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &optio
   if (const Errc error = check_overlap(name, options.offset_bytes, size); error != Errc::kOk) return error;
   record.size_bytes = size;
   record.max_bytes = options.max_bytes != 0 ? std::max(options.max_bytes, size) : std::max(kReserveDefault, size);
+  if (options.layout == Layout::kHeap && options.offset_bytes == 0) {
+    if (const Errc error = make_heap_file(memory_->segment_path(record), size); error != Errc::kOk) return error;
+  }
   if (!options.relocatable) {
     record.address = header.address_next;
     // A page between two segments stays free, so that running over one's end is a fault and not the next segment's data.
@@ -101,42 +105,39 @@ Errc DomainImpl::find_or_add(const std::string &name, const SegmentOptions &opti
   return add_record(name, options, free_number);
 }
 
+// A heap in a file that does not exist or is empty: formatted under another name and renamed, so that there is never a half-made
+// one. Done before the segment is known to anybody, hence outside any instance and possible inside a running one.
+Errc DomainImpl::make_heap_file(const std::string &path, std::uint64_t size_bytes) noexcept {
+  struct stat info {};
+  if (stat(path.c_str(), &info) == 0 && info.st_size != 0) return Errc::kOk;
+  const std::string temporary = path + ".new";
+  ::unlink(temporary.c_str());
+  {
+    storage::Home home;
+    if (const Errc error = home.open(temporary, 0, size_bytes, size_bytes, true); error != Errc::kOk) return error;
+    if (const Errc error = storage::heap_format(home.base(), size_bytes); error != Errc::kOk) return fail(error, path + ": heap size");
+    if (const Errc error = home.sync(); error != Errc::kOk) return error;
+  }
+  return ::rename(temporary.c_str(), path.c_str()) == 0 ? Errc::kOk : platform::fail_errno(Errc::kIo, path);
+}
+
 Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std::shared_ptr<SegmentImpl> *out) {
   if (const Errc error = usable(); error != Errc::kOk) return error;
-  if (runs_here()) return fail(Errc::kInstanceRunning, "map inside an instance");
   if (const Errc error = check_options(file, options); error != Errc::kOk) return error;
   const std::string name = std::filesystem::path(file).lexically_normal().string();
   if (name.size() > storage::kSegmentNameBytesMax) return fail(Errc::kBadArgument, "a segment's name has at most 175 bytes");
   if (name.starts_with("tmh.")) return fail(Errc::kBadArgument, name + ": names beginning with tmh. belong to the domain");
-  auto segment = std::make_shared<SegmentImpl>();
+  std::unique_lock<std::mutex> instance_guard(instance_mutex_, std::defer_lock);
+  if (!runs_here()) instance_guard.lock();
   platform::FolderLock folder_lock;
-  {
-    const std::scoped_lock guard(instance_mutex_, segments_mutex_);
-    for (const auto &mapped : segments_) {
-      if (mapped->name == name && memory_->control().segments[mapped->number].offset_bytes == options.offset_bytes)
-        return fail(Errc::kSegmentInUse, name + " is mapped in this process already");
-    }
-    if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
-    if (const Errc error = find_or_add(name, options, &segment->number); error != Errc::kOk) return error;
-    if (const Errc error = memory_->open_segments(); error != Errc::kOk) return error;
-    if (const Errc error = engine_->map(segment->number, &segment->base); error != Errc::kOk) return error;
-    segment->domain = weak_from_this();
-    segment->max_bytes = memory_->control().segments[segment->number].max_bytes;
-    segment->layout = options.layout;
-    segment->name = name;
-    segments_.push_back(segment);
-    if (options.size_bytes > size_of(segment->number)) {
-      if (const Errc error = check_overlap(name, options.offset_bytes + size_of(segment->number), options.size_bytes - size_of(segment->number));
-          error != Errc::kOk)
-        return error;
-      if (const Errc error = memory_->segment(segment->number).home.extend(options.size_bytes); error != Errc::kOk) return error;
-      memory_->segment_size(segment->number).store(options.size_bytes, std::memory_order_release);
-    }
-  }
+  if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+  auto segment = std::make_shared<SegmentImpl>();
+  if (const Errc error = map_view(name, options, segment); error != Errc::kOk) return error;
+  if (instance_guard.owns_lock()) instance_guard.unlock();
   if (options.layout == Layout::kHeap) {
     if (const Errc error = prepare_heap(*segment); error != Errc::kOk) {
       const std::string detail = platform::failure_detail();
-      (void)unmap(file);
+      if (!runs_here()) (void)unmap(file);
       return fail(error, detail);
     }
   }
@@ -144,26 +145,50 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
   return Errc::kOk;
 }
 
-// Formats an empty heap in a transaction of its own, so that death in the middle leaves an empty one. REQUIRES the folder lock.
+// REQUIRES the folder lock and instance_mutex_ (or a running instance of this thread).
+Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options, const std::shared_ptr<SegmentImpl> &segment) {
+  const std::scoped_lock guard(segments_mutex_);
+  for (const auto &mapped : segments_) {
+    if (mapped->name == name && memory_->control().segments[mapped->number].offset_bytes == options.offset_bytes)
+      return fail(Errc::kSegmentInUse, name + " is mapped in this process already");
+  }
+  if (const Errc error = find_or_add(name, options, &segment->number); error != Errc::kOk) return error;
+  if (const Errc error = memory_->open_segments(); error != Errc::kOk) return error;
+  if (options.size_bytes > size_of(segment->number)) {
+    if (const Errc error = extend(segment->number, options.size_bytes); error != Errc::kOk) return error;
+  }
+  if (const Errc error = engine_->map(segment->number, &segment->base); error != Errc::kOk) return error;
+  segment->domain = weak_from_this();
+  segment->max_bytes = memory_->control().segments[segment->number].max_bytes;
+  segment->layout = options.layout;
+  segment->name = name;
+  segments_.push_back(segment);
+  return Errc::kOk;
+}
+
+// Checks the heap's header; formats one in a file that holds zeros, in a transaction of its own, so that death in the middle leaves
+// zeros. REQUIRES the folder lock.
 Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
   const std::uint64_t size = size_of(segment.number);
-  if (size < kHeapBytesMin) return fail(Errc::kBadArgument, segment.name + ": a heap has at least 1 MiB");
   for (;;) {
     if (const Errc error = begin(false); error != Errc::kOk) return error;
-    Errc result = Errc::kOk;
-    if (storage::heap_is_formatted(segment.base))
+    const bool nested = depth() > 1;
+    Errc result = Errc::kNotAHeap;
+    if (size < kHeapBytesMin)
+      result = Errc::kBadArgument;
+    else if (storage::heap_is_formatted(segment.base))
       result = storage::heap_verify(segment.base, size);
+    else if (nested)
+      result = Errc::kInstanceRunning;  // the outer instance could roll the format back
     else if (all_zero(segment.base, kPageBytes))
       result = storage::heap_format(segment.base, size);
-    else
-      result = Errc::kNotAHeap;
-    if (result != Errc::kOk) {
-      (void)abort();
-      return fail(result, segment.name + ": heap header");
+    if (result != Errc::kOk && !nested) (void)abort();
+    Status status = Status::kPending;
+    if (result == Errc::kOk || nested) {
+      if (const Errc error = end(false, &status); error != Errc::kOk) return error;
     }
-    Status status{};
-    if (const Errc error = end(false, &status); error != Errc::kOk) return error;
-    if (status == Status::kCommitted) return Errc::kOk;
+    if (result != Errc::kOk) return fail(result, segment.name + ": heap header");
+    if (status != Status::kAborted) return Errc::kOk;
     backoff();
   }
 }
@@ -194,8 +219,13 @@ Errc DomainImpl::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept 
   if (size_bytes > record.max_bytes) return fail(Errc::kSegmentFull, std::string(record.name) + ": beyond its maximum size");
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+  return size_bytes <= size_of(segment) ? Errc::kOk : extend(segment, size_bytes);
+}
+
+// REQUIRES the folder lock.
+Errc DomainImpl::extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
+  const storage::SegmentRecordV1 &record = memory_->control().segments[segment];
   const std::uint64_t size = size_of(segment);
-  if (size_bytes <= size) return Errc::kOk;
   if (const Errc error = check_overlap(record.name, record.offset_bytes + size, size_bytes - size); error != Errc::kOk) return error;
   if (const Errc error = memory_->segment(segment).home.extend(size_bytes); error != Errc::kOk) return error;
   memory_->segment_size(segment).store(size_bytes, std::memory_order_release);  // pairs with size_of(): the file is long enough

@@ -15,12 +15,20 @@ using platform::fail;
 namespace {
 constinit thread_local const DomainImpl *running_domain = nullptr;  // the domain whose instance this thread runs
 
+std::string no_policy(std::string_view spec) {
+  std::string text("'");
+  return text.append(spec).append("' is no policy; right values: ").append(policy_values());
+}
+
 bool counts_as_attempt(AbortCause cause) noexcept {
   return cause == AbortCause::kValidation || cause == AbortCause::kConflictSelf || cause == AbortCause::kConflictOther;
 }
 }  // namespace
 
-bool DomainImpl::runs_here() const noexcept { return running_domain == this; }
+bool DomainImpl::runs_here() const noexcept {
+  // A child forked inside an instance inherits the pointer, but runs nothing.
+  return running_domain == this && platform::fork_generation() == fork_generation_;
+}
 
 std::uint32_t DomainImpl::depth() const noexcept { return runs_here() ? static_cast<std::uint32_t>(nest_.size()) : 0; }
 
@@ -145,7 +153,7 @@ Errc DomainImpl::set_policy(std::string_view spec) noexcept {
   if (runs_here()) return fail(Errc::kInstanceRunning, "the policy changes between instances");
   Policy parsed;
   if (const Errc error = parse(spec, &parsed); error != Errc::kOk)
-    return fail(error, "'" + std::string(spec) + "' is no policy; right values: " + policy_values());
+    return fail(error, no_policy(spec));
   const std::scoped_lock guard(instance_mutex_);
   policy_ = parsed;
   return Errc::kOk;

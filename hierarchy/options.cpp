@@ -121,7 +121,9 @@ Errc parse(std::string_view spec, Policy *out) noexcept {
   return Errc::kOk;
 }
 
-Errc parse(std::string_view spec, Tracking *out) noexcept { return parse_enum(kTrackings, spec, out, Errc::kBadTracking); }
+Errc parse(std::string_view spec, Tracking *out) noexcept {
+  return parse_enum(kTrackings, spec, out, Errc::kBadTracking);
+}
 Errc parse(std::string_view spec, Detection *out) noexcept {
   return parse_enum(kDetections, spec, out, Errc::kBadDetection);
 }

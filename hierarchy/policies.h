@@ -29,8 +29,8 @@ inline constexpr std::uint32_t kTurnAttempts = 8;
 //   kExponential  when several processes fight for few pages on as many cores: it spreads them.
 //   kAdaptive     a commit by another shows that the winner is through, and waiting would only idle this core; no commit
 //                 shows that the winner still runs or that all abort each other, and then only waiting helps.
-[[nodiscard]] constexpr std::uint64_t backoff_ns_max(Backoff backoff, std::uint32_t attempt, std::uint32_t backoff_us_max,
-                                                     bool others_progressed) noexcept {
+[[nodiscard]] constexpr std::uint64_t backoff_ns_max(Backoff backoff, std::uint32_t attempt,
+                                                     std::uint32_t backoff_us_max, bool others_progressed) noexcept {
   if (backoff == Backoff::kNone) return 0;
   if (backoff == Backoff::kAdaptive && others_progressed) return 0;
   if (attempt == 0) return 0;  // nothing has aborted

@@ -10,45 +10,84 @@ namespace tmh {
 const char *message(Errc code) noexcept {
   // No default label: the compiler names the code that lacks a sentence.
   switch (code) {
-    case Errc::kOk: return "no error";
-    case Errc::kNotInitialized: return "no domain is open in this process";
-    case Errc::kAlreadyInitialized: return "a domain is open in this process already";
-    case Errc::kBadArgument: return "an argument is null, empty, out of range, or has an unknown flag or non-zero reserved field";
-    case Errc::kNotADomain: return "the folder's control file is not one of a tmh domain";
-    case Errc::kShortFile: return "the file ends before its header says";
-    case Errc::kForeignVersion: return "the file was written in another format version";
-    case Errc::kUnsupportedFeature: return "the file needs a feature that this build does not know";
-    case Errc::kCorrupt: return "the file is damaged: a checksum or an internal bound is wrong";
-    case Errc::kPermission: return "the operating system denies access to the folder or file";
-    case Errc::kWrongOwner: return "the domain belongs to another user";
-    case Errc::kAddressInUse: return "the segment's fixed address range is taken in this process";
-    case Errc::kMisalignedLength: return "a length or offset is not a multiple of the page size";
-    case Errc::kMisalignedAddress: return "the address is not aligned as asked";
-    case Errc::kNotMapped: return "the address or name belongs to no mapped segment";
-    case Errc::kSegmentInUse: return "the segment is mapped already, or an instance is running on it";
-    case Errc::kSegmentOverlap: return "part of the file belongs to another segment of the domain";
-    case Errc::kTooManySegments: return "the domain's segment table is full";
-    case Errc::kTooManyParticipants: return "the domain's participant table is full";
-    case Errc::kSegmentFull: return "no room is left below the segment's maximum size";
-    case Errc::kDiskFull: return "no space is left on the device";
-    case Errc::kIo: return "the device or the file system reported an error";
-    case Errc::kEndWithoutBegin: return "the call needs a running instance, and none is running";
-    case Errc::kNestedMisuse: return "an update began inside a query, or an end does not match its begin";
-    case Errc::kQueryWrote: return "a query stored into a segment; its stores were discarded";
-    case Errc::kDetached: return "this process was forked from a participant and has not opened the domain itself";
-    case Errc::kDurableNotYet: return "durable domains are not implemented yet";
-    case Errc::kBadPolicy: return "not a policy specification";
-    case Errc::kBadTracking: return "not a tracking mode";
-    case Errc::kBadDetection: return "not a detection mode";
-    case Errc::kTrackingUnavailable: return "this kernel does not permit the tracking mode that was demanded";
-    case Errc::kDetectionMismatch: return "the domain is open with the other detection mode";
-    case Errc::kInstanceRunning: return "the call is not allowed while an instance is running";
-    case Errc::kNotAHeap: return "the segment has no heap layout";
-    case Errc::kBadFree: return "the pointer was not allocated here, or was freed before";
-    case Errc::kSegmentMismatch: return "the segment exists with another size, offset, layout or address";
-    case Errc::kFileShrunk: return "a data file is shorter than its segment";
-    case Errc::kRootMismatch: return "the root exists with another size or type";
-    case Errc::kOutOfMemory: return "the operating system refused memory or address space";
+    case Errc::kOk:
+      return "no error";
+    case Errc::kNotInitialized:
+      return "no domain is open in this process";
+    case Errc::kAlreadyInitialized:
+      return "a domain is open in this process already";
+    case Errc::kBadArgument:
+      return "an argument is null, empty, out of range, or has an unknown flag or non-zero reserved field";
+    case Errc::kNotADomain:
+      return "the folder's control file is not one of a tmh domain";
+    case Errc::kShortFile:
+      return "the file ends before its header says";
+    case Errc::kForeignVersion:
+      return "the file was written in another format version";
+    case Errc::kUnsupportedFeature:
+      return "the file needs a feature that this build does not know";
+    case Errc::kCorrupt:
+      return "the file is damaged: a checksum or an internal bound is wrong";
+    case Errc::kPermission:
+      return "the operating system denies access to the folder or file";
+    case Errc::kWrongOwner:
+      return "the domain belongs to another user";
+    case Errc::kAddressInUse:
+      return "the segment's fixed address range is taken in this process";
+    case Errc::kMisalignedLength:
+      return "a length or offset is not a multiple of the page size";
+    case Errc::kMisalignedAddress:
+      return "the address is not aligned as asked";
+    case Errc::kNotMapped:
+      return "the address or name belongs to no mapped segment";
+    case Errc::kSegmentInUse:
+      return "the segment is mapped already, or an instance is running on it";
+    case Errc::kSegmentOverlap:
+      return "part of the file belongs to another segment of the domain";
+    case Errc::kTooManySegments:
+      return "the domain's segment table is full";
+    case Errc::kTooManyParticipants:
+      return "the domain's participant table is full";
+    case Errc::kSegmentFull:
+      return "no room is left below the segment's maximum size";
+    case Errc::kDiskFull:
+      return "no space is left on the device";
+    case Errc::kIo:
+      return "the device or the file system reported an error";
+    case Errc::kEndWithoutBegin:
+      return "the call needs a running instance, and none is running";
+    case Errc::kNestedMisuse:
+      return "an update began inside a query, or an end does not match its begin";
+    case Errc::kQueryWrote:
+      return "a query stored into a segment; its stores were discarded";
+    case Errc::kDetached:
+      return "this process was forked from a participant and has not opened the domain itself";
+    case Errc::kDurableNotYet:
+      return "durable domains are not implemented yet";
+    case Errc::kBadPolicy:
+      return "not a policy specification";
+    case Errc::kBadTracking:
+      return "not a tracking mode";
+    case Errc::kBadDetection:
+      return "not a detection mode";
+    case Errc::kTrackingUnavailable:
+      return "this kernel does not permit the tracking mode that was demanded";
+    case Errc::kDetectionMismatch:
+      return "the domain is open with the other detection mode";
+    case Errc::kInstanceRunning:
+      return "the call is not allowed while an instance is running";
+    case Errc::kNotAHeap:
+      return "the segment has no heap layout";
+    case Errc::kBadFree:
+      return "the pointer was not allocated here, or was freed before";
+    case Errc::kSegmentMismatch:
+      return "the segment exists with another size, offset, layout or address";
+    case Errc::kFileShrunk:
+      return "a data file is shorter than its segment";
+    case Errc::kRootMismatch:
+      return "the root exists with another size or type";
+    case Errc::kOutOfMemory:
+      return "the operating system refused memory or address space";
   }
   return "unknown tmh error code";
 }
@@ -63,12 +102,18 @@ class Category final : public std::error_category {
   // Where the operating system has a word for it, `error == std::errc::...` works too.
   std::error_condition default_error_condition(int code) const noexcept override {
     switch (static_cast<Errc>(code)) {
-      case Errc::kBadArgument: return std::errc::invalid_argument;
-      case Errc::kPermission: return std::errc::permission_denied;
-      case Errc::kDiskFull: return std::errc::no_space_on_device;
-      case Errc::kIo: return std::errc::io_error;
-      case Errc::kOutOfMemory: return std::errc::not_enough_memory;
-      default: return {code, *this};
+      case Errc::kBadArgument:
+        return std::errc::invalid_argument;
+      case Errc::kPermission:
+        return std::errc::permission_denied;
+      case Errc::kDiskFull:
+        return std::errc::no_space_on_device;
+      case Errc::kIo:
+        return std::errc::io_error;
+      case Errc::kOutOfMemory:
+        return std::errc::not_enough_memory;
+      default:
+        return {code, *this};
     }
   }
 };

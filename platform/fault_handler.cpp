@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "platform/failure.h"
+#include "platform/process.h"
 
 namespace tmh::platform {
 
@@ -30,6 +31,7 @@ constinit Range ranges[kFaultRangesMax];
 constinit std::atomic<std::uint32_t> range_count{0};
 constinit std::mutex publish_mutex;
 constinit bool installed = false;
+constinit std::uint32_t published_in = 0;  // fork generation
 struct sigaction previous_action;
 // initial-exec TLS: the handler must not allocate. Static libtmh and a linked shared libtmh both satisfy it.
 constinit thread_local bool in_handler __attribute__((tls_model("initial-exec"))) = false;
@@ -99,6 +101,10 @@ Errc install() noexcept {
 Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function, void *context) noexcept {
   const std::scoped_lock guard(publish_mutex);
   if (const Errc error = install(); error != Errc::kOk) return error;
+  if (published_in != fork_generation()) {  // ranges inherited by fork are the parent's
+    for (Range &range : ranges) range.begin.store(0, std::memory_order_release);
+    published_in = fork_generation();
+  }
   for (std::uint32_t i = 0; i < kFaultRangesMax; ++i) {
     if (ranges[i].begin.load(std::memory_order_relaxed) != 0) continue;
     ranges[i].end.store(begin + bytes, std::memory_order_relaxed);

@@ -27,7 +27,7 @@ Errc FolderLock::acquire(const std::string &lock_path) noexcept {
   return Errc::kOk;
 }
 
-Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max) noexcept {
+Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max, Blocks blocks) noexcept {
   close();
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0660);
   if (fd_ < 0) return fail_errno(Errc::kIo, path);
@@ -35,6 +35,9 @@ Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::ui
   if (fstat(fd_, &info) != 0) return fail_errno(Errc::kIo, path);
   if (static_cast<std::uint64_t>(info.st_size) < bytes_min && ftruncate(fd_, static_cast<off_t>(bytes_min)) != 0)
     return fail_errno(Errc::kIo, "extending " + path);
+  if (blocks == Blocks::kAllocated) {
+    if (const Errc error = allocate_blocks(fd_, 0, bytes_min); error != Errc::kOk) return fail(error, path);
+  }
   void *at = mmap(nullptr, bytes_max, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, 0);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
   base_ = static_cast<std::byte *>(at);
@@ -56,18 +59,21 @@ Errc GrowingFile::grow(std::uint64_t bytes) noexcept {
   if (fstat(fd_, &info) != 0) return Errc::kIo;
   const auto from = static_cast<std::uint64_t>(info.st_size);
   if (from >= bytes) return Errc::kOk;
-  int result;
-  do {
-    result = fallocate(fd_, 0, static_cast<off_t>(from), static_cast<off_t>(bytes - from));
-  } while (result != 0 && errno == EINTR);
-  if (result == 0) return Errc::kOk;
-  if (errno == ENOSPC || errno == EDQUOT) return Errc::kDiskFull;
-  if (errno != EOPNOTSUPP) return Errc::kIo;
+  if (const Errc error = allocate_blocks(fd_, from, bytes - from); error != Errc::kOk) return error;
   return ftruncate(fd_, static_cast<off_t>(bytes)) == 0 ? Errc::kOk : Errc::kIo;
 }
 
 void GrowingFile::shrink(std::uint64_t bytes) noexcept {
   if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0) return;  // the blocks stay and are reused
+}
+
+Errc allocate_blocks(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {
+  int result;
+  do {
+    result = fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset_bytes), static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0 || errno == EOPNOTSUPP) return Errc::kOk;
+  return errno == ENOSPC || errno == EDQUOT ? Errc::kDiskFull : Errc::kIo;
 }
 
 Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *out) noexcept {

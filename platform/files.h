@@ -50,8 +50,9 @@ class GrowingFile {
   GrowingFile &operator=(const GrowingFile &) = delete;
   ~GrowingFile() { close(); }
 
-  // Opens or creates; the file is at least bytes_min long afterwards (sparse).
-  [[nodiscard]] Errc open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max) noexcept;
+  enum class Blocks : std::uint8_t { kSparse, kAllocated };
+  // Opens or creates; the file is at least bytes_min long afterwards, with or without disk blocks for them.
+  [[nodiscard]] Errc open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max, Blocks blocks) noexcept;
   void close() noexcept;
   // Allocates disk blocks up to `bytes`, so that storing below it cannot raise SIGBUS for lack of space. kDiskFull, kIo.
   // Async-signal-safe.
@@ -67,6 +68,9 @@ class GrowingFile {
   std::byte *base_ = nullptr;
   std::uint64_t bytes_max_ = 0;
 };
+
+// Disk blocks for a range of a file; kOk where the file system cannot promise them. kDiskFull, kIo. Async-signal-safe.
+[[nodiscard]] Errc allocate_blocks(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) noexcept;
 
 // Whole small file. kIo (or a more specific code) when it cannot be read or is longer than bytes_max.
 [[nodiscard]] Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *out) noexcept;

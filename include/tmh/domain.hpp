@@ -86,7 +86,8 @@ class Domain {
   [[nodiscard]] explicit operator bool() const noexcept { return impl_ != nullptr; }
 
   // Maps a segment; a relative `file` lies in the domain's folder. At the same address in every process unless
-  // relocatable. Errors: 11, 12, 15 to 17, 20, 21, 33, 35, 36.
+  // relocatable. An existing segment grows to size_bytes when it is smaller. May be called inside an instance, but for a heap in a file
+  // of zeros (kInstanceRunning: the format could be rolled back). Errors: 11, 12, 15 to 17, 20, 21, 32, 33, 35, 36.
   [[nodiscard]] Segment map(const std::string &file, const SegmentOptions &options = {}) const;
   [[nodiscard]] Segment map(const std::string &file, const SegmentOptions &options, std::error_code &ec) const noexcept;
   void unmap(const Segment &segment) const;

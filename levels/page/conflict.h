@@ -26,10 +26,18 @@ enum class Verdict : std::uint8_t {
   assert(others_age_min <= others_age_max);
   bool self_wins = false;
   switch (policy) {
-    case ConflictPolicy::kSelfAbort: self_wins = false; break;
-    case ConflictPolicy::kOldestWins: self_wins = self_age < others_age_min; break;
-    case ConflictPolicy::kSelfishAbort: self_wins = true; break;
-    case ConflictPolicy::kYoungestWins: self_wins = self_age > others_age_max; break;
+    case ConflictPolicy::kSelfAbort:
+      self_wins = false;
+      break;
+    case ConflictPolicy::kOldestWins:
+      self_wins = self_age < others_age_min;
+      break;
+    case ConflictPolicy::kSelfishAbort:
+      self_wins = true;
+      break;
+    case ConflictPolicy::kYoungestWins:
+      self_wins = self_age > others_age_max;
+      break;
   }
   return self_wins ? Verdict::kFailOthers : Verdict::kFailSelf;
 }

@@ -17,6 +17,8 @@ using platform::fail_errno;
 
 namespace {
 
+using Blocks = platform::GrowingFile::Blocks;
+
 constexpr const char *kRebuildable[] = {"tmh.state",   "tmh.participants", "tmh.versions.head", "tmh.versions.data",
                                         "tmh.commits", "tmh.accesses"};
 
@@ -58,7 +60,7 @@ Errc DomainMemory::open_control(std::uint64_t address_base) noexcept {
   if (const Errc error = platform::read_file(file, 2 * storage::kControlBytes, &bytes); error != Errc::kOk) return error;
   std::string why;
   if (const Errc error = storage::verify_control(bytes.data(), bytes.size(), &why); error != Errc::kOk) return fail(error, file + ": " + why);
-  if (const Errc error = control_file_.open(file, storage::kControlBytes, storage::kControlBytes); error != Errc::kOk) return error;
+  if (const Errc error = control_file_.open(file, storage::kControlBytes, storage::kControlBytes, Blocks::kAllocated); error != Errc::kOk) return error;
   control_ = reinterpret_cast<storage::ControlFile *>(control_file_.base());
   return Errc::kOk;
 }
@@ -97,18 +99,19 @@ Errc DomainMemory::open_rebuildable() noexcept {
     platform::GrowingFile *file;
     const char *name;
     std::uint64_t bytes_min, bytes_max;
+    Blocks blocks;
   };
   const std::uint64_t participants_bytes = storage::kParticipantsMax * sizeof(storage::Participant);
   const File files[] = {
-      {&state_file_, "tmh.state", sizeof(DomainState), 4096},
-      {&participants_file_, "tmh.participants", participants_bytes, participants_bytes},
-      {&version_heads_file_, "tmh.versions.head", sizeof(VersionHead), kVersionsMax * sizeof(VersionHead)},
-      {&version_data_, "tmh.versions.data", kPageBytes, kVersionsMax * kPageBytes},
-      {&log_file_, "tmh.commits", kLogEntries * sizeof(CommitLogEntry), kLogEntries * sizeof(CommitLogEntry)},
-      {&accesses_file_, "tmh.accesses", sizeof(AccessEntry), kAccessesMax * sizeof(AccessEntry)},
+      {&state_file_, "tmh.state", sizeof(DomainState), 4096, Blocks::kAllocated},
+      {&participants_file_, "tmh.participants", participants_bytes, participants_bytes, Blocks::kSparse},
+      {&version_heads_file_, "tmh.versions.head", sizeof(VersionHead), kVersionsMax * sizeof(VersionHead), Blocks::kAllocated},
+      {&version_data_, "tmh.versions.data", kPageBytes, kVersionsMax * kPageBytes, Blocks::kSparse},
+      {&log_file_, "tmh.commits", kLogEntries * sizeof(CommitLogEntry), kLogEntries * sizeof(CommitLogEntry), Blocks::kAllocated},
+      {&accesses_file_, "tmh.accesses", sizeof(AccessEntry), kAccessesMax * sizeof(AccessEntry), Blocks::kAllocated},
   };
   for (const File &f : files) {
-    if (const Errc error = f.file->open(path(f.name), f.bytes_min, f.bytes_max); error != Errc::kOk) return error;
+    if (const Errc error = f.file->open(path(f.name), f.bytes_min, f.bytes_max, f.blocks); error != Errc::kOk) return error;
   }
   state_ = reinterpret_cast<DomainState *>(state_file_.base());
   participants_ = reinterpret_cast<storage::Participant *>(participants_file_.base());
@@ -141,7 +144,7 @@ Errc DomainMemory::open_segments() noexcept {
     if (const Errc error = memory.home.open(segment_path(record), record.offset_bytes, size, record.max_bytes, false); error != Errc::kOk)
       return error;
     const std::uint64_t meta_bytes = record.max_bytes / kPageBytes * sizeof(PageMeta);
-    if (const Errc error = memory.meta_file.open(path(meta_name(i).c_str()), meta_bytes, meta_bytes); error != Errc::kOk) return error;
+    if (const Errc error = memory.meta_file.open(path(meta_name(i).c_str()), meta_bytes, meta_bytes, Blocks::kSparse); error != Errc::kOk) return error;
     memory.meta = reinterpret_cast<PageMeta *>(memory.meta_file.base());
     memory.is_open.store(true, std::memory_order_release);  // pairs with knows()
   }
@@ -176,6 +179,8 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
   for (std::uint32_t i = 0; i < storage::kParticipantsMax; ++i) {
     storage::Participant &record = participants_[i];
     if (record.state.load(std::memory_order_acquire) != 0) continue;
+    const Errc room = platform::allocate_blocks(participants_file_.fd(), i * sizeof record, sizeof record);
+    if (room != Errc::kOk) return fail(room, path("tmh.participants"));
     const platform::ProcessId self = platform::this_process();
     record.pid = self.pid;
     record.start_time = self.start_time;
@@ -200,6 +205,13 @@ bool DomainMemory::anyone_alive() const noexcept {
     if (participants_[i].state.load(std::memory_order_acquire) != 0 && participants_[i].is_alive()) return true;
   }
   return false;
+}
+
+Errc DomainMemory::allocate_blocks(PageId first, std::uint64_t page_count) noexcept {
+  SegmentMemory &memory = segments_[storage::segment_number(first)];
+  if (const Errc error = memory.home.allocate_blocks(storage::page_offset(first), page_count * kPageBytes); error != Errc::kOk) return error;
+  return platform::allocate_blocks(memory.meta_file.fd(), static_cast<std::uint64_t>(storage::page_index(first)) * sizeof(PageMeta),
+                                   page_count * sizeof(PageMeta));
 }
 
 Errc DomainMemory::grow_versions(std::uint32_t capacity) noexcept {

@@ -68,6 +68,9 @@ class DomainMemory {
   [[nodiscard]] Errc attach_slot(const std::string &name, std::uint32_t *slot) noexcept;
   [[nodiscard]] bool anyone_alive() const noexcept;
 
+  // Disk blocks for the pages' home and metadata: a commit asks before it promises anything. kDiskFull, kIo.
+  [[nodiscard]] Errc allocate_blocks(PageId first, std::uint64_t page_count) noexcept;
+
   // Async-signal-safe.
   [[nodiscard]] Errc grow_versions(std::uint32_t capacity) noexcept;
   [[nodiscard]] Errc grow_accesses(std::uint32_t capacity) noexcept;

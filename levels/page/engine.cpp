@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "levels/page/engine_thread.h"
 #include "platform/failure.h"
@@ -46,7 +47,6 @@ Errc Engine::start(Tracking wanted) noexcept {
     if (const Errc error = list->reserve(); error != Errc::kOk) return error;
   }
   if (const Errc error = twins_.reserve(); error != Errc::kOk) return error;
-  if (const Errc error = page_map_.open(); error != Errc::kOk) return error;
   if (const Errc error = choose_tracking(wanted); error != Errc::kOk) return error;
   lock();
   reap_dead();
@@ -61,12 +61,14 @@ Errc Engine::start(Tracking wanted) noexcept {
 Errc Engine::choose_tracking(Tracking wanted) noexcept {
   if (eager()) {
     if (wanted != Tracking::kAuto && wanted != Tracking::kSignal)
-      return fail(Errc::kTrackingUnavailable, std::string(to_string(wanted)) + " finds touches too late for eager detection; use signal");
+      return fail(Errc::kBadTracking, std::string(to_string(wanted)).append(" finds touches too late for eager detection; use signal"));
     tracking_ = {Tracking::kSignal, "eager detection must run code at every first touch, so each raises SIGSEGV"};
+    (void)page_map_.open();
     return Errc::kOk;
   }
   if (wanted == Tracking::kSignal || wanted == Tracking::kSignalHot) {
     tracking_ = {wanted, "asked for"};
+    (void)page_map_.open();  // without it (a process that is not dumpable) pages of blocks are compared one by one
     return Errc::kOk;
   }
   const Errc permitted = open_kernel_tracking();
@@ -77,6 +79,7 @@ Errc Engine::choose_tracking(Tracking wanted) noexcept {
     return Errc::kOk;
   }
   if (wanted != Tracking::kAuto) return permitted;
+  (void)page_map_.open();
   tracking_ = {Tracking::kSignalHot, "kernel tracking is not permitted here: " + platform::failure_detail()};
   return Errc::kOk;
 }
@@ -84,6 +87,7 @@ Errc Engine::choose_tracking(Tracking wanted) noexcept {
 Errc Engine::open_ring() noexcept { return thread_ring.is_open() ? Errc::kOk : thread_ring.open(); }
 
 Errc Engine::open_kernel_tracking() noexcept {
+  if (const Errc error = page_map_.open(); error != Errc::kOk) return error;
   if (const Errc error = open_ring(); error != Errc::kOk) return error;
   if (const Errc error = fault_around_.open(); error != Errc::kOk) return error;
   return guards_work() ? Errc::kOk : Errc::kTrackingUnavailable;
@@ -131,7 +135,12 @@ Errc Engine::map(std::uint32_t segment, std::byte **out) noexcept {
   if (const Errc error = view.pages_memory.reserve(record.max_bytes / kPageBytes * sizeof(LocalPage)); error != Errc::kOk) return error;
   view.pages = reinterpret_cast<LocalPage *>(view.pages_memory.base());
   std::byte *base = nullptr;
-  if (const Errc error = memory_.segment(segment).home.map_view(record.address, silent(), &base); error != Errc::kOk) return error;
+  if (const Errc error = memory_.segment(segment).home.map_view(record.address, silent(), &base); error != Errc::kOk) {
+    if (error != Errc::kAddressInUse) return error;
+    char address[32];
+    std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(record.address));
+    return fail(error, std::string(record.name).append(": addresses from ").append(address).append(" are taken in this process"));
+  }
   Errc error = silent() ? fault_around_.switch_off(base, view.bytes) : Errc::kOk;
   if (error == Errc::kOk) error = platform::publish_fault_range(reinterpret_cast<std::uintptr_t>(base), view.bytes, on_fault, &view);
   if (error != Errc::kOk) {

@@ -127,18 +127,23 @@ class Engine {
   void refresh(const CommitLogEntry &entry) noexcept;
   void guard_pending(std::uint32_t segment_or_all) noexcept;
   void drop_all() noexcept;
-  void drop_page(PageId page) noexcept;
+  void drop_page(PageId page) noexcept { drop_run(page, 1); }
+  void drop_run(PageId first, std::uint64_t page_count) noexcept;
   void drop_spans() noexcept;
 
   // engine_end.cpp: writesets, validation, settling
   void find_writes() noexcept;
   [[nodiscard]] bool is_valid() noexcept;
   [[nodiscard]] Outcome commit_writes() noexcept;
+  [[nodiscard]] Errc allocate_blocks() noexcept;
   [[nodiscard]] Errc fill_slots() noexcept;
   void lock_when_turn_allows() noexcept;
   void settle_committed() noexcept;
   [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
-  void settle_unchanged() noexcept;
+  void settle_private() noexcept;
+  [[nodiscard]] bool stays_private(PageId page) noexcept;
+  // Coarse time in ends of instances, 1 to 255, wrapping: pages written again within two epochs are hot.
+  [[nodiscard]] std::uint8_t epoch() const noexcept { return static_cast<std::uint8_t>(instance_ / 16 % 255 + 1); }
   void roll_back() noexcept;
   void finish_instance() noexcept;
   void adapt(bool conflicted) noexcept;

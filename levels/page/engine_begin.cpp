@@ -148,24 +148,23 @@ void Engine::guard_pending(std::uint32_t segment) noexcept {
   }
 }
 
-// The page is as if never touched. Needs no lock: versions it does not see here are stamped later than the next pull's start.
-void Engine::drop_page(PageId page) noexcept {
-  LocalPage &l = local(page);
-  std::byte *at = address_of(page);
-  twins_.give_back(l.twin);
-  l.twin = 0;
-  l.unchanged_compares = 0;
-  if (silent()) {
-    if (memory_.meta(page).newest.load(std::memory_order_acquire) != 0 && platform::guard_install(at, kPageBytes)) {
-      l.state = PageState::kGuarded;
-      return;
-    }
-    platform::drop(at, kPageBytes);
-  } else {
-    platform::drop(at, kPageBytes);
-    mprotect(at, kPageBytes, PROT_NONE);
+// Neighbouring pages are as if never touched. Needs no lock: versions it does not see here are stamped later than the next pull's start.
+void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
+  std::byte *at = address_of(first);
+  platform::drop(at, page_count * kPageBytes);
+  if (!silent()) {
+    mprotect(at, page_count * kPageBytes, PROT_NONE);
+    ++protections_;
   }
-  l.state = PageState::kAbsent;
+  for (std::uint64_t i = 0; i < page_count; ++i) {
+    const PageId page{static_cast<std::uint64_t>(first) + i};
+    LocalPage &l = local(page);
+    twins_.give_back(l.twin);
+    l.twin = 0;
+    l.unchanged_compares = 0;
+    const bool versioned = memory_.meta(page).newest.load(std::memory_order_acquire) != 0;
+    l.state = versioned && silent() && platform::guard_install(address_of(page), kPageBytes) ? PageState::kGuarded : PageState::kAbsent;
+  }
 }
 
 // All kept pages of all views. Two system calls per view however many pages: everything else in a view is absent or guarded, and
@@ -175,7 +174,7 @@ void Engine::drop_all() noexcept {
   if (kept_.size() <= kOneByOne && blocks_.empty() && silent()) {
     for (const PageId page : kept_) {
       if (local(page).state != PageState::kAbsent && local(page).state != PageState::kGuarded) drop_page(page);
-      local(page).lists = 0;
+      local(page).lists &= kHasBlocks;
     }
   } else if (!kept_.empty()) {
     drop_spans();
@@ -204,7 +203,7 @@ void Engine::drop_spans() noexcept {
     LocalPage &l = local(page);
     twins_.give_back(l.twin);
     const bool was_guarded = l.state == PageState::kGuarded;
-    l = LocalPage{};
+    l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kHasBlocks), l.written_epoch, 0};
     if (was_guarded || (silent() && memory_.meta(page).newest.load(std::memory_order_acquire) != 0 &&
                         platform::guard_install(address_of(page), kPageBytes)))
       l.state = PageState::kGuarded;

@@ -106,7 +106,7 @@ Engine::Outcome Engine::end() noexcept {
     self().add(abort_count(outcome.cause), 1);
     adapt(outcome.cause == AbortCause::kValidation);
   } else {
-    if (writes_.empty()) settle_unchanged();
+    if (writes_.empty()) settle_private();
     if (!query_) self().add(Count::kCommits, 1);
     self().add(Count::kPagesRead, kept_.size());
     adapt(false);
@@ -122,6 +122,23 @@ std::uintptr_t Engine::first_difference(const Write &write) const noexcept {
   return reinterpret_cast<std::uintptr_t>(at);
 }
 
+// Before anything is promised: a store to home or metadata must not raise SIGBUS because the disk is full.
+Errc Engine::allocate_blocks() noexcept {
+  for (std::size_t i = 0; i < writes_.size();) {
+    if ((local(writes_[i].page).lists & kHasBlocks) != 0) {
+      ++i;
+      continue;
+    }
+    const PageId first = writes_[i].page;
+    std::uint64_t run = 0;
+    while (i + run < writes_.size() && static_cast<std::uint64_t>(writes_[i + run].page) == static_cast<std::uint64_t>(first) + run) ++run;
+    if (const Errc error = memory_.allocate_blocks(first, run); error != Errc::kOk) return error;
+    for (std::uint64_t j = 0; j < run; ++j) local(writes_[i + j].page).lists |= kHasBlocks;
+    i += run;
+  }
+  return Errc::kOk;
+}
+
 Errc Engine::fill_slots() noexcept {
   if (reserved_.size() < writes_.size()) {
     lock();
@@ -130,6 +147,7 @@ Errc Engine::fill_slots() noexcept {
     if (error != Errc::kOk) return error;
   }
   step(Step::kCommitSlotsReserved);
+  if (const Errc error = allocate_blocks(); error != Errc::kOk) return error;
   for (Write &write : writes_) {
     write.slot = reserved_.back();
     reserved_.pop_back();
@@ -181,28 +199,48 @@ void Engine::settle_committed() noexcept {
     lines += static_cast<std::uint64_t>(std::popcount(write.lines));
     if (!keeps()) continue;
     LocalPage &l = local(write.page);
+    const bool hot = l.written_epoch != 0 && static_cast<std::uint8_t>(epoch() - l.written_epoch) <= 2;
+    l.written_epoch = epoch();
     if (l.twin != 0) {
       copy_lines(twins_.data(l.twin), address_of(write.page), write.lines);
-    } else if ((l.twin = twins_.take()) != 0) {
+    } else if (hot && (l.twin = twins_.take()) != 0) {
+      // Written twice in a short time: from here on it stays writable. One written once is dropped (settle_private): keeping it would
+      // cost a twin, and a comparison in every instance to come.
       std::memcpy(twins_.data(l.twin), address_of(write.page), kPageBytes);
     }
   }
   self().add(Count::kPagesWritten, writes_.size());
   self().add(Count::kLinesWritten, lines);
-  settle_unchanged();
+  settle_private();
 }
 
-// What stays mapped. Private pages must have a twin to stay: home may move on while they do not.
-void Engine::settle_unchanged() noexcept {
+// Private pages must have a twin to stay: home may move on while they do not.
+bool Engine::stays_private(PageId page) noexcept {
+  const LocalPage &l = local(page);
+  return l.state == PageState::kPrivate && l.twin != 0 && l.unchanged_compares <= kUselessComparesMax;
+}
+
+// What stays private; the rest is dropped, run by run.
+void Engine::settle_private() noexcept {
   if (!keeps()) return;  // exact tracking drops everything in finish_instance()
   std::size_t still = 0;
-  for (const PageId page : private_) {
-    LocalPage &l = local(page);
-    if (l.state == PageState::kPrivate && (l.twin == 0 || l.unchanged_compares > kUselessComparesMax)) drop_page(page);
-    if (l.state == PageState::kPrivate)
+  for (std::size_t i = 0; i < private_.size();) {
+    const PageId page = private_[i];
+    if (stays_private(page)) {
       private_[still++] = page;
-    else
+      ++i;
+      continue;
+    }
+    std::uint64_t run = 0;
+    bool dropping = false;
+    for (; i < private_.size() && static_cast<std::uint64_t>(private_[i]) == static_cast<std::uint64_t>(page) + run; ++i, ++run) {
+      LocalPage &l = local(private_[i]);
+      const bool is_private = l.state == PageState::kPrivate;
+      if (run > 0 && (stays_private(private_[i]) || is_private != dropping)) break;
+      dropping = is_private;
       l.lists &= static_cast<std::uint8_t>(~kInPrivate);
+    }
+    if (dropping) drop_run(page, run);
   }
   private_.truncate(still);
 }
@@ -213,10 +251,10 @@ void Engine::roll_back() noexcept {
   for (const PageId page : private_) {
     LocalPage &l = local(page);
     if (l.state != PageState::kPrivate) continue;
-    if (l.twin == 0) continue;  // dropped by settle_unchanged()
+    if (l.twin == 0) continue;  // dropped by settle_private()
     copy_lines(address_of(page), twins_.data(l.twin), differing_lines(address_of(page), twins_.data(l.twin)));
   }
-  settle_unchanged();
+  settle_private();
 }
 
 void Engine::abort(AbortCause cause) noexcept {

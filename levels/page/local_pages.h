@@ -21,13 +21,14 @@ enum class PageState : std::uint8_t {
   kGuarded = 4,   // silent tracking: home is not what the snapshot reads, so touching raises SIGSEGV
 };
 
-enum InList : std::uint8_t { kInKept = 1, kInPrivate = 2, kInFresh = 4 };
+// kHasBlocks is no list: this process has made sure that home and metadata of the page have disk blocks.
+enum InList : std::uint8_t { kInKept = 1, kInPrivate = 2, kInFresh = 4, kHasBlocks = 8 };
 
 struct LocalPage {
   PageState state;
   std::uint8_t unchanged_compares;  // consecutive ends at which the private copy was equal to its twin
   std::uint8_t lists;  // bits of InList
-  std::uint8_t reserved_zero;
+  std::uint8_t written_epoch;  // when it was last written, see Engine::epoch(); 0: never
   std::uint32_t twin;  // 0: none, compare with home
 };
 static_assert(sizeof(LocalPage) == 8);

@@ -82,7 +82,8 @@ Errc deallocate_large(HeapContext &context, PageIndex first, std::size_t bytes) 
 
 Errc heap_format(std::byte *base, std::uint64_t size_bytes) noexcept {
   if (size_bytes % kPageBytes != 0) return Errc::kMisalignedLength;
-  if (base == nullptr || size_bytes < kHeapBytesMin || size_bytes / kPageBytes > kHeapPagesMax) return Errc::kBadArgument;
+  if (base == nullptr || size_bytes < kHeapBytesMin || size_bytes / kPageBytes > kHeapPagesMax)
+    return Errc::kBadArgument;
   const HeapPages pages(base, size_bytes);
   // The rest of page 0 and all other fixed pages are right as zeros: heap_layout.h, Invariant (1).
   *pages.at<HeaderV1>(PageIndex{0}) = expected_header();
@@ -114,12 +115,12 @@ Errc heap_verify(const std::byte *base, std::uint64_t size_bytes) noexcept {
   if (header.magic != expected.magic) return Errc::kNotAHeap;
   if (header.format_version != expected.format_version) return Errc::kForeignVersion;
   if (header.features_incompat != 0 || header.features_ro_compat != 0) return Errc::kUnsupportedFeature;
-  const bool same_sizes = header.header_bytes == expected.header_bytes && header.page_bytes == expected.page_bytes &&
-                          header.zone_pages == expected.zone_pages && header.arena_count == expected.arena_count &&
-                          header.first_arena_page == expected.first_arena_page &&
-                          header.root_chain_count == expected.root_chain_count &&
-                          header.first_root_page == expected.first_root_page &&
-                          header.first_run_page == expected.first_run_page && header.class_count == expected.class_count;
+  const bool same_sizes =
+      header.header_bytes == expected.header_bytes && header.page_bytes == expected.page_bytes &&
+      header.zone_pages == expected.zone_pages && header.arena_count == expected.arena_count &&
+      header.first_arena_page == expected.first_arena_page && header.root_chain_count == expected.root_chain_count &&
+      header.first_root_page == expected.first_root_page && header.first_run_page == expected.first_run_page &&
+      header.class_count == expected.class_count;
   if (!same_sizes) return Errc::kSegmentMismatch;
   for (const std::uint32_t reserved : header.reserved_zero) {
     if (reserved != 0) return Errc::kBadArgument;
@@ -150,10 +151,12 @@ void *heap_allocate(HeapContext &context, std::size_t bytes, std::size_t alignme
 
 Errc heap_deallocate(HeapContext &context, void *pointer, std::size_t bytes) noexcept {
   if (pointer == nullptr) return Errc::kOk;
-  const std::uint64_t offset = reinterpret_cast<std::uintptr_t>(pointer) - reinterpret_cast<std::uintptr_t>(context.base);
+  const std::uint64_t offset =
+      reinterpret_cast<std::uintptr_t>(pointer) - reinterpret_cast<std::uintptr_t>(context.base);
   const HeapPages pages(context.base, context.size_bytes);
   // A pointer below base wraps round to an offset beyond any size.
-  if (offset / kPageBytes >= pages.page_count || !pages.has(PageIndex{static_cast<std::uint32_t>(offset / kPageBytes)})) {
+  if (offset / kPageBytes >= pages.page_count ||
+      !pages.has(PageIndex{static_cast<std::uint32_t>(offset / kPageBytes)})) {
     return Errc::kBadFree;
   }
   // A header fills the first 64 bytes of slabs and medium runs, so that only large runs begin at a page's first byte.

@@ -32,12 +32,12 @@ namespace tmh::storage {
 
 // One participant's access to one heap.
 struct HeapContext {
-  std::byte *base = nullptr;      // of the view
+  std::byte *base = nullptr;  // of the view
   // Usable now. REQUIRES: not less than what any committed instance saw, so read it anew in each instance. The heap raises it
   // after grow() when grow() has not.
   std::uint64_t size_bytes = 0;
   std::uint64_t max_bytes = 0;
-  std::uint32_t arena = 0;        // participant slot; any number, taken modulo 64
+  std::uint32_t arena = 0;  // participant slot; any number, taken modulo 64
   // Extends the segment to new_size_bytes (a multiple of 4096, at most max_bytes); false sets *why. Null: cannot grow.
   // The new size stays when the instance aborts.
   bool (*grow)(void *context, std::uint64_t new_size_bytes, Errc *why) noexcept = nullptr;

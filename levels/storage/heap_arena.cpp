@@ -107,6 +107,7 @@ Errc Arena::allocate_medium(std::size_t bytes, std::size_t alignment, void **blo
   header->kind = RunKind::kMedium;
   header->page_count = page_count;
   header->block_offset = block_offset;
+  header->taken[0] = bytes;
   *block = pages_.at<std::byte>(first) + block_offset;
   return Errc::kOk;
 }
@@ -153,9 +154,10 @@ Errc Arena::deallocate_small(PageIndex page, std::uint32_t in_page, std::size_t 
 Errc Arena::deallocate_medium(PageIndex page, std::uint32_t in_page, std::size_t bytes) noexcept {
   auto *header = pages_.at<RunHeaderV1>(page);
   const std::uint32_t page_count = header->page_count;
-  if (header->block_offset != in_page) return Errc::kBadFree;
-  if (page_count == 0 || page_count > kMediumPagesMax || !pages_.has(page, page_count)) return Errc::kCorrupt;
-  if (bytes > kMediumBytesMax || (bytes != 0 && pages_for(in_page + bytes) != page_count)) return Errc::kBadFree;
+  const std::uint64_t block_bytes = header->taken[0];
+  if (header->block_offset != in_page || (bytes != 0 && bytes != block_bytes)) return Errc::kBadFree;
+  const bool sizes_agree = block_bytes <= kMediumBytesMax && pages_for(in_page + block_bytes) == page_count;
+  if (!sizes_agree || !pages_.has(page, page_count)) return Errc::kCorrupt;
   return cache_run(page, page_count);
 }
 

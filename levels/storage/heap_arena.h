@@ -38,7 +38,9 @@ class Arena {
  public:
   explicit Arena(HeapContext &context) noexcept : Arena(context, context.arena % kArenaCount) {}
   Arena(HeapContext &context, std::uint32_t index) noexcept
-      : context_(context), pages_(context.base, context.size_bytes), index_(index),
+      : context_(context),
+        pages_(context.base, context.size_bytes),
+        index_(index),
         arena_(pages_.at<ArenaV1>(kFirstArenaPage + index)) {}
 
   [[nodiscard]] Errc allocate_small(std::uint32_t class_index, void **block) noexcept;

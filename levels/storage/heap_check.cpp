@@ -1,7 +1,7 @@
 // levels/storage/heap_check.cpp -- walks a whole heap and compares everything that is stored twice.
 // Invariants checked: those of heap_layout.h, heap_page_map.h and heap_arena.h; every page below top_page is accounted for once;
 //            every list holds exactly the runs that say they are in it; unused bytes of the heap's own structs are zero.
-// Not checked: users' bytes, cells and type sizes of roots.
+// Not checked: users' bytes, cells and type sizes of roots; which blocks of a slab are taken (only how many).
 // Shape:     no heap memory and no marks: lists are counted from both sides (heads along the links, pages in address order).
 // Hostile bytes: every index is bounded before it is followed; every walk along links has an upper bound.
 #include <algorithm>
@@ -18,9 +18,10 @@
 namespace tmh::storage {
 namespace {
 
+// Every byte equals the one before, and the first is zero: as fast as memcmp(), for most of a heap's own pages are zeros.
 bool all_zero(const void *bytes, std::size_t count) noexcept {
   const auto *at = static_cast<const unsigned char *>(bytes);
-  return std::all_of(at, at + count, [](unsigned char byte) { return byte == 0; });
+  return count == 0 || (at[0] == 0 && std::memcmp(at, at + 1, count - 1) == 0);
 }
 
 // What the address-order pass found, to be compared with what headers and lists claim.
@@ -33,7 +34,9 @@ class Checker {
  public:
   Checker(const std::byte *base, std::uint64_t size_bytes, HeapCensus *census) noexcept
       // HeapPages serves writers too; nothing is written here.
-      : pages_(const_cast<std::byte *>(base), size_bytes), map_(pages_), header_(pages_.at<MapHeaderV1>(kMapPage)),
+      : pages_(const_cast<std::byte *>(base), size_bytes),
+        map_(pages_),
+        header_(pages_.at<MapHeaderV1>(kMapPage)),
         census_(*census) {}
 
   bool run() noexcept {
@@ -73,7 +76,7 @@ class Checker {
           continue;
         }
         if (ended || summary->leaf_page >= header_->top_page || summary->leaf_page <= last_table) return false;
-        last_table = summary->leaf_page;
+        last_table = std::max(summary->leaf_page, raw(kFirstRunPage) - 1);  // only the first two are fixed pages
         zone_count_ = z + 1;
         const ZoneV1 expected = map_.summarize(z);
         if (std::memcmp(&expected, summary, sizeof expected) != 0 || !free_above_top(z)) return false;
@@ -83,12 +86,9 @@ class Checker {
   }
 
   bool free_above_top(std::uint32_t z) const noexcept {
-    const std::uint64_t begin = std::uint64_t{z} * kZonePages;
-    std::uint64_t page = std::max<std::uint64_t>(begin, header_->top_page);
-    for (; page < begin + kZonePages; ++page) {
-      if (PageMap::state(*map_.leaf(z), static_cast<std::uint32_t>(page - begin)) != PageState::kFree) return false;
-    }
-    return true;
+    const std::uint32_t end = (z + 1) * kZonePages;
+    const std::uint32_t begin = std::max(z * kZonePages, header_->top_page);
+    return begin >= end || map_.end_of_same(begin, end, PageState::kFree) == end;
   }
 
   PageState state(std::uint32_t page) const noexcept {
@@ -100,19 +100,23 @@ class Checker {
   bool arenas() noexcept {
     for (std::uint32_t index = 0; index < kArenaCount; ++index) {
       const ArenaV1 *a = arena(index);
-      if (!all_zero(a->reserved_zero, sizeof a->reserved_zero) || !all_zero(a + 1, kPageBytes - sizeof *a)) return false;
-      if (a->chunk_pages != 0 && (!std::has_single_bit(a->chunk_pages) || a->chunk_pages < 16 || a->chunk_pages > 256)) {
+      if (!all_zero(a->reserved_zero, sizeof a->reserved_zero) || !all_zero(a + 1, kPageBytes - sizeof *a))
+        return false;
+      if (a->chunk_pages != 0 &&
+          (!std::has_single_bit(a->chunk_pages) || a->chunk_pages < 16 || a->chunk_pages > 256)) {
         return false;
       }
       const bool no_chunk = a->chunk_next == 0 && a->chunk_end == 0;
-      if (!no_chunk && (a->chunk_next < raw(kFirstRunPage) || a->chunk_end < a->chunk_next || a->chunk_end > header_->top_page)) {
+      if (!no_chunk &&
+          (a->chunk_next < raw(kFirstRunPage) || a->chunk_end < a->chunk_next || a->chunk_end > header_->top_page)) {
         return false;
       }
       if (a->cached_head[0] != 0 || !all_zero(a->cached_head + kMediumPagesMax + 1,
                                               (kCacheBinCount - kMediumPagesMax - 1) * sizeof a->cached_head[0])) {
         return false;
       }
-      if (!all_zero(a->partial_head + kClassCount, (kClassCountMax - kClassCount) * sizeof a->partial_head[0])) return false;
+      if (!all_zero(a->partial_head + kClassCount, (kClassCountMax - kClassCount) * sizeof a->partial_head[0]))
+        return false;
     }
     return true;
   }
@@ -129,7 +133,8 @@ class Checker {
   std::uint32_t next_table() const noexcept {
     if (cursor_zone_ >= zone_count_) return header_->top_page;
     const bool directory_first = cursor_zone_ % kZonesPerDirectory == 0 && !cursor_past_directory_;
-    return directory_first ? header_->directories[cursor_zone_ / kZonesPerDirectory] : map_.zone(cursor_zone_)->leaf_page;
+    return directory_first ? header_->directories[cursor_zone_ / kZonesPerDirectory]
+                           : map_.zone(cursor_zone_)->leaf_page;
   }
   void pass_table() noexcept {
     if (cursor_zone_ % kZonesPerDirectory == 0 && !cursor_past_directory_) {
@@ -154,12 +159,13 @@ class Checker {
           if (page == top - 1) return false;  // trimmed
           break;
         case PageState::kLargeFirst:
-          while (page + length < top && state(page + length) == PageState::kLargeMore) ++length;
+          length = map_.end_of_same(page + 1, top, PageState::kLargeMore) - page;
           found_.large_pages += length;
           ++census_.large_runs;
           census_.large_bytes += std::uint64_t{length} * kPageBytes;
           break;
-        case PageState::kLargeMore: return false;  // without a first page
+        case PageState::kLargeMore:
+          return false;  // without a first page
         case PageState::kReserved:
           if (!reserved_run(page, &length)) return false;
           break;
@@ -183,24 +189,23 @@ class Checker {
       if (run->page_count > header_->top_page - page || !run_header(PageIndex{page}, *run)) return false;
       *length = run->page_count;
     }
-    for (std::uint32_t more = page; more < page + *length; ++more) {
-      if (state(more) != PageState::kReserved) return false;
-    }
     found_.reserved_pages += *length;
-    return true;
+    return map_.end_of_same(page, page + *length, PageState::kReserved) == page + *length;
   }
 
   bool run_header(PageIndex page, const RunHeaderV1 &run) noexcept {
     const bool no_list = run.previous_page == 0 && run.owner == 0;
-    const bool no_blocks = run.class_index == 0 && run.live_count == 0 && all_zero(run.taken, sizeof run.taken);
+    const bool no_slab = run.class_index == 0 && run.live_count == 0;
+    const bool no_blocks = no_slab && all_zero(run.taken, sizeof run.taken);
     switch (run.kind) {
-      case RunKind::kNone: return false;
-      case RunKind::kSlab: return slab(page, run);
+      case RunKind::kNone:
+        return false;
+      case RunKind::kSlab:
+        return slab(page, run);
       case RunKind::kMedium:
         ++census_.medium_blocks;
         census_.medium_bytes += std::uint64_t{run.page_count} * kPageBytes;
-        return no_list && no_blocks && run.next_page == 0 && std::has_single_bit(run.block_offset) &&
-               run.block_offset >= kRunHeaderBytes && run.block_offset <= kMediumAlignmentMax;
+        return no_list && no_slab && run.next_page == 0 && medium_sizes_agree(run);
       case RunKind::kCached:
         found_.cached_pages += run.page_count;
         return no_list && no_blocks && run.block_offset == 0;
@@ -209,6 +214,14 @@ class Checker {
         return no_list && no_blocks && run.block_offset == 0 && run.page_count == 1;
     }
     return false;
+  }
+
+  static bool medium_sizes_agree(const RunHeaderV1 &run) noexcept {
+    const std::uint64_t bytes = run.taken[0];
+    return std::has_single_bit(run.block_offset) && run.block_offset >= kRunHeaderBytes &&
+           run.block_offset <= kMediumAlignmentMax && bytes != 0 && bytes <= kMediumBytesMax &&
+           (run.block_offset + bytes + kPageBytes - 1) / kPageBytes == run.page_count &&
+           all_zero(run.taken + 1, sizeof run.taken - sizeof run.taken[0]);
   }
 
   bool slab(PageIndex page, const RunHeaderV1 &run) noexcept {
@@ -264,7 +277,8 @@ class Checker {
       if (cached_here != a->cached_pages) return false;
       cached_pages += cached_here;
     }
-    return partial_slabs == found_.partial_slabs && cached_pages == found_.cached_pages && chunk_pages == found_.chunk_pages;
+    return partial_slabs == found_.partial_slabs && cached_pages == found_.cached_pages &&
+           chunk_pages == found_.chunk_pages;
   }
 
   bool roots() noexcept {
@@ -293,7 +307,8 @@ class Checker {
       const auto *end = std::find(std::begin(root.name), std::end(root.name), '\0');
       if (end == root.name || end == std::end(root.name)) return false;
       const std::string_view name(root.name, static_cast<std::size_t>(end - root.name));
-      if (root_chain_of(name) != chain || !all_zero(end, static_cast<std::size_t>(std::end(root.name) - end))) return false;
+      if (root_chain_of(name) != chain || !all_zero(end, static_cast<std::size_t>(std::end(root.name) - end)))
+        return false;
       ++used_roots_;
       ++census_.roots;
     }
@@ -320,7 +335,8 @@ Errc heap_check(const std::byte *base, std::uint64_t size_bytes, HeapCensus *cen
   if (const Errc error = heap_verify(base, size_bytes); error != Errc::kOk) return error;
   const HeapPages pages(const_cast<std::byte *>(base), size_bytes);
   const auto *map = pages.at<MapHeaderV1>(kMapPage);
-  if (map->magic == kMapMagic && map->top_page > pages.page_count && map->top_page <= kHeapPagesMax) return Errc::kShortFile;
+  if (map->magic == kMapMagic && map->top_page > pages.page_count && map->top_page <= kHeapPagesMax)
+    return Errc::kShortFile;
   HeapCensus counted;
   if (!Checker(base, size_bytes, &counted).run()) return Errc::kCorrupt;
   if (census != nullptr) *census = counted;

@@ -62,22 +62,22 @@ inline constexpr PageIndex kFirstRootPage{4};
 inline constexpr PageIndex kFirstArenaPage = kFirstRootPage + kRootChainCount;
 inline constexpr PageIndex kFirstRunPage = kFirstArenaPage + kArenaCount;
 
-struct HeaderV1 {                        // offset
-  std::uint64_t magic;                   //   0  kHeapMagic
-  std::uint32_t format_version;          //   8  kHeapVersion
-  std::uint32_t header_bytes;            //  12  128
-  std::uint32_t features_incompat;       //  16  unknown bit: refused
-  std::uint32_t features_ro_compat;      //  20  unknown bit: refused as well, for a heap is never opened read-only
-  std::uint32_t page_bytes;              //  24  4096
-  std::uint32_t zone_pages;              //  28  16384
-  std::uint32_t arena_count;             //  32  64
-  std::uint32_t first_arena_page;        //  36
-  std::uint32_t root_chain_count;        //  40  8
-  std::uint32_t first_root_page;         //  44
-  std::uint32_t first_run_page;          //  48
-  std::uint32_t class_count;             //  52  kClassBytes.size()
-  std::uint32_t reserved_zero[16];       //  56  checked on open
-  std::uint64_t checksum;                // 120  FNV-1a of bytes [0, 120): finds every change of one byte
+struct HeaderV1 {                    // offset
+  std::uint64_t magic;               //   0  kHeapMagic
+  std::uint32_t format_version;      //   8  kHeapVersion
+  std::uint32_t header_bytes;        //  12  128
+  std::uint32_t features_incompat;   //  16  unknown bit: refused
+  std::uint32_t features_ro_compat;  //  20  unknown bit: refused as well, for a heap is never opened read-only
+  std::uint32_t page_bytes;          //  24  4096
+  std::uint32_t zone_pages;          //  28  16384
+  std::uint32_t arena_count;         //  32  64
+  std::uint32_t first_arena_page;    //  36
+  std::uint32_t root_chain_count;    //  40  8
+  std::uint32_t first_root_page;     //  44
+  std::uint32_t first_run_page;      //  48
+  std::uint32_t class_count;         //  52  kClassBytes.size()
+  std::uint32_t reserved_zero[16];   //  56  checked on open
+  std::uint64_t checksum;            // 120  FNV-1a of bytes [0, 120): finds every change of one byte
 };
 static_assert(sizeof(HeaderV1) == 128);
 static_assert(offsetof(HeaderV1, magic) == 0 && offsetof(HeaderV1, format_version) == 8);
@@ -89,12 +89,12 @@ static_assert(offsetof(HeaderV1, first_root_page) == 44 && offsetof(HeaderV1, fi
 static_assert(offsetof(HeaderV1, class_count) == 52 && offsetof(HeaderV1, reserved_zero) == 56);
 static_assert(offsetof(HeaderV1, checksum) == 120);
 
-struct MapHeaderV1 {                     // offset
-  std::uint64_t magic;                   //   0  kMapMagic
-  std::uint32_t top_page;                //   8  first page that nothing above is taken from
-  std::uint32_t large_pages;             //  12  pages in large runs
-  std::uint32_t reserved_pages;          //  16  pages of the heap's own and of arenas
-  std::uint32_t reserved_zero[11];       //  20
+struct MapHeaderV1 {                           // offset
+  std::uint64_t magic;                         //   0  kMapMagic
+  std::uint32_t top_page;                      //   8  first page that nothing above is taken from
+  std::uint32_t large_pages;                   //  12  pages in large runs
+  std::uint32_t reserved_pages;                //  16  pages of the heap's own and of arenas
+  std::uint32_t reserved_zero[11];             //  20
   std::uint32_t directories[kDirectoryCount];  // 64  page of each directory, 0: its zones lie above everything used
 };
 static_assert(sizeof(MapHeaderV1) == 320);
@@ -103,13 +103,13 @@ static_assert(offsetof(MapHeaderV1, large_pages) == 12 && offsetof(MapHeaderV1, 
 static_assert(offsetof(MapHeaderV1, reserved_zero) == 20 && offsetof(MapHeaderV1, directories) == 64);
 
 // Summary of one zone, so that first fit reads a leaf only when the run is there. Counts are of free pages below top_page.
-struct ZoneV1 {                          // offset
-  std::uint32_t leaf_page;               //   0  0: zone lies above everything used
-  std::uint32_t free_pages;              //   4
-  std::uint16_t prefix_pages;            //   8  free run at the zone's beginning; kZonePages fits, it is 0x4000
-  std::uint16_t suffix_pages;            //  10  free run at its end
-  std::uint16_t longest_pages;           //  12  longest free run inside
-  std::uint16_t reserved_zero;           //  14
+struct ZoneV1 {                 // offset
+  std::uint32_t leaf_page;      //   0  0: zone lies above everything used
+  std::uint32_t free_pages;     //   4
+  std::uint16_t prefix_pages;   //   8  free run at the zone's beginning; kZonePages fits, it is 0x4000
+  std::uint16_t suffix_pages;   //  10  free run at its end
+  std::uint16_t longest_pages;  //  12  longest free run inside
+  std::uint16_t reserved_zero;  //  14
 };
 static_assert(sizeof(ZoneV1) == 16 && sizeof(ZoneV1) * kZonesPerDirectory == kPageBytes);
 static_assert(offsetof(ZoneV1, leaf_page) == 0 && offsetof(ZoneV1, free_pages) == 4);
@@ -126,16 +126,16 @@ enum class PageState : std::uint8_t {
 };
 
 struct LeafV1 {
-  std::uint64_t low[kZonePages / 64];    //    0
-  std::uint64_t high[kZonePages / 64];   // 2048
+  std::uint64_t low[kZonePages / 64];   //    0
+  std::uint64_t high[kZonePages / 64];  // 2048
 };
 static_assert(sizeof(LeafV1) == kPageBytes && offsetof(LeafV1, high) == 2048);
 
 // Block sizes of one-page slabs: a page holds a RunHeaderV1 and as many blocks as fit the other 4032 bytes, laid from the
 // page's end, so that a block is aligned to the largest power of two in its size. Up to 128 every multiple of 16; above, the
 // sizes that divide 4032 with little left, plus 512, 1024 and 2048 for their alignment. DO NOT CHANGE: part of format 1.
-inline constexpr std::array<std::uint16_t, 25> kClassBytes = {16,  32,  48,  64,  80,  96,  112, 128,  160,
-                                                              192, 224, 256, 320, 384, 448, 512, 576,  672,
+inline constexpr std::array<std::uint16_t, 25> kClassBytes = {16,  32,   48,   64,   80,   96,   112, 128, 160,
+                                                              192, 224,  256,  320,  384,  448,  512, 576, 672,
                                                               800, 1008, 1024, 1344, 2016, 2048, 4032};
 inline constexpr std::uint32_t kClassCount = kClassBytes.size();
 inline constexpr std::uint32_t kClassCountMax = 32;
@@ -155,14 +155,14 @@ inline constexpr std::uint32_t kMediumPagesMax = (kMediumBytesMax + kMediumAlign
 inline constexpr std::uint32_t kCacheBinCount = 16;
 static_assert(kMediumPagesMax == 9 && kMediumPagesMax < kCacheBinCount);
 
-struct ArenaV1 {                         // offset
-  std::uint32_t chunk_next;              //   0  the current chunk's pages that were never used: [chunk_next, chunk_end)
-  std::uint32_t chunk_end;               //   4
-  std::uint32_t chunk_pages;             //   8  pages of the next chunk; 0: kChunkPagesMin
-  std::uint32_t cached_pages;            //  12  pages in all cached runs
-  std::uint32_t cached_head[kCacheBinCount];    // 16  list of free runs of exactly `index` pages; 0 and 10 to 15 unused
-  std::uint32_t reserved_zero[12];       //  80
-  std::uint32_t partial_head[kClassCountMax];   // 128  list of slabs with at least one free block, per class
+struct ArenaV1 {               // offset
+  std::uint32_t chunk_next;    //   0  the current chunk's pages that were never used: [chunk_next, chunk_end)
+  std::uint32_t chunk_end;     //   4
+  std::uint32_t chunk_pages;   //   8  pages of the next chunk; 0: kChunkPagesMin
+  std::uint32_t cached_pages;  //  12  pages in all cached runs
+  std::uint32_t cached_head[kCacheBinCount];   // 16  list of free runs of exactly `index` pages; 0 and 10 to 15 unused
+  std::uint32_t reserved_zero[12];             //  80
+  std::uint32_t partial_head[kClassCountMax];  // 128  list of slabs with at least one free block, per class
 };
 static_assert(sizeof(ArenaV1) == 256);
 static_assert(offsetof(ArenaV1, chunk_next) == 0 && offsetof(ArenaV1, chunk_end) == 4);
@@ -179,17 +179,18 @@ enum class RunKind : std::uint8_t {
   kRoots = 4,   // root page that was added to a chain
 };
 
-struct RunHeaderV1 {                     // offset
-  std::uint64_t magic;                   //   0  kRunMagic + page index
-  RunKind kind;                          //   8
-  std::uint8_t class_index;              //   9  slab
-  std::uint16_t live_count;              //  10  slab: blocks taken
-  std::uint32_t page_count;              //  12  pages of the run, this one included
-  std::uint32_t next_page;               //  16  slab in a partial list, cached run, root page: the next one
-  std::uint32_t previous_page;           //  20  slab in a partial list; stale in the list's head
-  std::uint32_t owner;                   //  24  slab: arena whose partial list it is in, plus 1; 0: full, in no list
-  std::uint32_t block_offset;            //  28  medium: from the page's first byte to the block
-  std::uint64_t taken[4];                //  32  slab: bit i: the block that ends i blocks before the page's end is taken
+struct RunHeaderV1 {            // offset
+  std::uint64_t magic;          //   0  kRunMagic + page index
+  RunKind kind;                 //   8
+  std::uint8_t class_index;     //   9  slab
+  std::uint16_t live_count;     //  10  slab: blocks taken
+  std::uint32_t page_count;     //  12  pages of the run, this one included
+  std::uint32_t next_page;      //  16  slab in a partial list, cached run, root page: the next one
+  std::uint32_t previous_page;  //  20  slab in a partial list; stale in the list's head
+  std::uint32_t owner;          //  24  slab: arena whose partial list it is in, plus 1; 0: full, in no list
+  std::uint32_t block_offset;   //  28  medium: from the page's first byte to the block
+  std::uint64_t taken[4];       //  32  slab: bit i: the block that ends i blocks before the page's end is taken
+                                //      medium: [0] the bytes asked for, from which page_count follows; [1..3] 0
 };
 static_assert(sizeof(RunHeaderV1) == kRunHeaderBytes);
 static_assert(offsetof(RunHeaderV1, magic) == 0 && offsetof(RunHeaderV1, kind) == 8);
@@ -199,23 +200,24 @@ static_assert(offsetof(RunHeaderV1, previous_page) == 20 && offsetof(RunHeaderV1
 static_assert(offsetof(RunHeaderV1, block_offset) == 28 && offsetof(RunHeaderV1, taken) == 32);
 
 inline constexpr std::size_t kRootNameBytesMax = 47;
-struct RootV1 {                          // offset
-  char name[kRootNameBytesMax + 1];      //   0  padded with zeros; first byte zero: unused, and so are all after it
-  std::uint64_t type_bytes;              //  48  size of the root's object; 0: not told
-  std::uint64_t cell;                    //  56  the caller's
+struct RootV1 {                      // offset
+  char name[kRootNameBytesMax + 1];  //   0  padded with zeros; first byte zero: unused, and so are all after it
+  std::uint64_t type_bytes;          //  48  size of the root's object; 0: not told
+  std::uint64_t cell;                //  56  the caller's
 };
 static_assert(sizeof(RootV1) == 64 && offsetof(RootV1, type_bytes) == 48 && offsetof(RootV1, cell) == 56);
 
 inline constexpr std::uint32_t kRootsPerPage = (kPageBytes - kRunHeaderBytes) / sizeof(RootV1);
 struct RootPageV1 {
-  RunHeaderV1 header;                    //  0  of the 8 fixed pages only next_page is used, the rest is zero
-  RootV1 roots[kRootsPerPage];           // 64
+  RunHeaderV1 header;           //  0  of the 8 fixed pages only next_page is used, the rest is zero
+  RootV1 roots[kRootsPerPage];  // 64
 };
 static_assert(sizeof(RootPageV1) == kPageBytes && offsetof(RootPageV1, roots) == 64);
 
 template <class T>
-inline constexpr bool kIsMappable = std::is_trivially_copyable_v<T> && std::is_standard_layout_v<T> &&
-                                    std::has_unique_object_representations_v<T> && sizeof(T) <= kPageBytes;
+inline constexpr bool kIsMappable =
+    std::is_trivially_copyable_v<T> &&std::is_standard_layout_v<T> &&std::has_unique_object_representations_v<T> &&
+    sizeof(T) <= kPageBytes;
 static_assert(kIsMappable<HeaderV1> && kIsMappable<MapHeaderV1> && kIsMappable<ZoneV1> && kIsMappable<LeafV1>);
 static_assert(kIsMappable<ArenaV1> && kIsMappable<RunHeaderV1> && kIsMappable<RootPageV1>);
 

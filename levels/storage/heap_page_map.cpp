@@ -65,7 +65,8 @@ void fill_bits(std::uint64_t *words, std::uint32_t from, std::uint32_t count, bo
 }  // namespace
 
 Errc PageMap::check_top() const noexcept {
-  const bool valid = map_->magic == kMapMagic && map_->top_page >= raw(kFirstRunPage) && map_->top_page <= pages_.page_count;
+  const bool valid =
+      map_->magic == kMapMagic && map_->top_page >= raw(kFirstRunPage) && map_->top_page <= pages_.page_count;
   return valid ? Errc::kOk : Errc::kCorrupt;
 }
 
@@ -143,7 +144,6 @@ Errc PageMap::find_fit(std::uint32_t page_count, std::uint32_t *first) const noe
   return Errc::kSegmentFull;
 }
 
-// First page in [first, limit) that is not in state `same`; where a leaf is missing, the zone's first page.
 std::uint32_t PageMap::end_of_same(std::uint32_t first, std::uint32_t limit, PageState same) const noexcept {
   while (first < limit) {
     const std::uint32_t begin = zone_begin(zone_of(first));
@@ -159,13 +159,15 @@ std::uint32_t PageMap::end_of_same(std::uint32_t first, std::uint32_t limit, Pag
 
 // Every page of the range is in this state (kLargeFirst stands for a whole large run: first page, then kLargeMore, then another state).
 Errc PageMap::check_range(std::uint32_t first, std::uint32_t page_count, PageState expected) const noexcept {
-  if (first < raw(kFirstRunPage) || first > map_->top_page || page_count > map_->top_page - first) return Errc::kCorrupt;
+  if (first < raw(kFirstRunPage) || first > map_->top_page || page_count > map_->top_page - first)
+    return Errc::kCorrupt;
   const std::uint32_t end = first + page_count;
   if (expected != PageState::kLargeFirst) {
     return end_of_same(first, end, expected) == end ? Errc::kOk : Errc::kCorrupt;
   }
   std::uint32_t run_pages = 0;
-  return large_run_pages(PageIndex{first}, &run_pages) == Errc::kOk && run_pages == page_count ? Errc::kOk : Errc::kCorrupt;
+  return large_run_pages(PageIndex{first}, &run_pages) == Errc::kOk && run_pages == page_count ? Errc::kOk
+                                                                                               : Errc::kCorrupt;
 }
 
 // REQUIRES: the leaves of the range exist.
@@ -251,7 +253,8 @@ Errc PageMap::extend(std::uint32_t page_count, RunUse use, PageIndex *first, std
   }
   if (end > pages_.page_count) return Errc::kSegmentFull;
   const std::uint32_t last_zone = zone_of(static_cast<std::uint32_t>(end) - 1);
-  for (std::uint32_t z = zone_of(top); z <= last_zone; ++z) {  // tables that exist must be usable before one byte changes
+  for (std::uint32_t z = zone_of(top); z <= last_zone;
+       ++z) {  // tables that exist must be usable before one byte changes
     const bool absent = map_->directories[z / kZonesPerDirectory] == 0;
     const ZoneV1 *summary = absent ? nullptr : zone(z);
     if (!absent && (summary == nullptr || (summary->leaf_page != 0 && leaf(z) == nullptr))) return Errc::kCorrupt;

@@ -24,7 +24,8 @@ struct HeapPages {
 
   HeapPages(std::byte *base_address, std::uint64_t size_bytes) noexcept
       : base(base_address),
-        page_count(static_cast<std::uint32_t>(size_bytes / kPageBytes < kHeapPagesMax ? size_bytes / kPageBytes : kHeapPagesMax)) {}
+        page_count(static_cast<std::uint32_t>(size_bytes / kPageBytes < kHeapPagesMax ? size_bytes / kPageBytes
+                                                                                      : kHeapPagesMax)) {}
 
   template <class T>
   [[nodiscard]] T *at(PageIndex page) const noexcept {
@@ -51,7 +52,8 @@ class PageMap {
   // First fit below top_page. Errors: kSegmentFull, kCorrupt.
   [[nodiscard]] Errc take(std::uint32_t page_count, RunUse use, PageIndex *first) noexcept;
   // From top_page on, with the tables that the new zones need. kSegmentFull sets *pages_needed: the size at which it would have worked.
-  [[nodiscard]] Errc extend(std::uint32_t page_count, RunUse use, PageIndex *first, std::uint64_t *pages_needed) noexcept;
+  [[nodiscard]] Errc extend(std::uint32_t page_count, RunUse use, PageIndex *first,
+                            std::uint64_t *pages_needed) noexcept;
   // Gives back a part of what was taken for arenas, or a whole large run. Needs no memory. Errors: kCorrupt.
   [[nodiscard]] Errc release(PageIndex first, std::uint32_t page_count, RunUse use) noexcept;
   // Length of the large run that begins at `first`. Errors: kBadFree when none does, kCorrupt.
@@ -63,12 +65,13 @@ class PageMap {
   [[nodiscard]] const LeafV1 *leaf(std::uint32_t zone_index) const noexcept;  // null: none, or outside the segment
   // The summary that the leaf's bits and top_page demand. REQUIRES: leaf(zone_index).
   [[nodiscard]] ZoneV1 summarize(std::uint32_t zone_index) const noexcept;
+  // First page in [first, limit) that is not in state `same`; where a leaf is missing, the zone's first page.
+  [[nodiscard]] std::uint32_t end_of_same(std::uint32_t first, std::uint32_t limit, PageState same) const noexcept;
   [[nodiscard]] static PageState state(const LeafV1 &leaf, std::uint32_t index) noexcept;
 
  private:
   [[nodiscard]] std::uint32_t zone_limit(std::uint32_t zone_index) const noexcept;
   [[nodiscard]] Errc find_fit(std::uint32_t page_count, std::uint32_t *first) const noexcept;
-  [[nodiscard]] std::uint32_t end_of_same(std::uint32_t first, std::uint32_t limit, PageState same) const noexcept;
   [[nodiscard]] Errc check_range(std::uint32_t first, std::uint32_t page_count, PageState expected) const noexcept;
   [[nodiscard]] std::uint32_t missing_tables(std::uint32_t first_zone, std::uint32_t last_zone) const noexcept;
   void add_tables(std::uint32_t first_zone, std::uint32_t last_zone, std::uint32_t first_page) noexcept;

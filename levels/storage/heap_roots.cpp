@@ -20,9 +20,8 @@ bool same_name(const RootV1 &root, std::string_view name) noexcept {
 
 // The entry of `name`, else the first unused one of the page, else null.
 RootV1 *find_in(RootPageV1 &page, std::string_view name) noexcept {
-  const auto end = std::find_if(std::begin(page.roots), std::end(page.roots), [&](const RootV1 &root) {
-    return root.name[0] == '\0' || same_name(root, name);
-  });
+  const auto end = std::find_if(std::begin(page.roots), std::end(page.roots),
+                                [&](const RootV1 &root) { return root.name[0] == '\0' || same_name(root, name); });
   return end == std::end(page.roots) ? nullptr : end;
 }
 

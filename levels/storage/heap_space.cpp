@@ -63,40 +63,28 @@ Errc acquire_pages(HeapContext &context, std::uint32_t page_count, RunUse use, P
   if (!is_shortage(shortage)) return shortage;
   std::uint64_t released_pages = 0;
   if (const Errc error = reclaim_arenas(context, &released_pages); error != Errc::kOk) return error;
-  if (released_pages == 0) return shortage;
-  std::uint64_t pages_needed = 0;
-  const Errc error = take_or_extend(context, page_count, use, first, &pages_needed);
-  return error == Errc::kSegmentFull ? shortage : error;
+  return released_pages == 0 ? shortage : take_or_grow(context, page_count, use, first);
 }
 
-// A chunk of the size that is due. Smaller ones, as `least` allows, before giving up: before growing only down to the smallest
-// regular chunk, since a fragment of a page or two would soon bring the next write of the shared page map.
+// A chunk of the size that is due; else smaller ones, as `least` allows, before giving up. Before growing only down to the
+// smallest regular chunk, since a fragment of a page or two would soon bring the next write of the shared page map.
 Errc Arena::acquire_chunk(std::uint32_t least, PageIndex *first, std::uint32_t *page_count) noexcept {
   const std::uint32_t wanted = std::clamp(arena_->chunk_pages, kChunkPagesMin, kChunkPagesMax);
-  std::uint64_t pages_needed = 0;
-  const auto without_growth = [&](std::uint32_t from, std::uint32_t down_to) {
+  // Halves from `from` to `down_to` until one fits; a full device counts as a full segment here.
+  const auto try_sizes = [&](std::uint32_t from, std::uint32_t down_to, bool may_grow) {
+    std::uint64_t pages_needed = 0;
     for (*page_count = from;; *page_count = std::max(*page_count / 2, down_to)) {
-      const Errc error = take_or_extend(context_, *page_count, RunUse::kReserved, first, &pages_needed);
-      if (error != Errc::kSegmentFull || *page_count == down_to) return error;
+      const Errc error = may_grow ? take_or_grow(context_, *page_count, RunUse::kReserved, first)
+                                  : take_or_extend(context_, *page_count, RunUse::kReserved, first, &pages_needed);
+      if (!is_shortage(error) || *page_count == down_to) return error;
     }
   };
-  Errc shortage = without_growth(wanted, kChunkPagesMin);
-  if (shortage != Errc::kSegmentFull) return shortage;
-  for (*page_count = wanted;; *page_count = std::max(*page_count / 2, least)) {
-    shortage = take_or_grow(context_, *page_count, RunUse::kReserved, first);
-    if (shortage != Errc::kSegmentFull || *page_count == least) break;
-  }
-  if (!is_shortage(shortage)) return shortage;
-  for (const bool after_reclaim : {false, true}) {
-    if (after_reclaim) {
-      std::uint64_t released_pages = 0;
-      if (const Errc error = reclaim_arenas(context_, &released_pages); error != Errc::kOk) return error;
-      if (released_pages == 0) break;
-    }
-    const Errc error = without_growth(kChunkPagesMin, least);
-    if (error != Errc::kSegmentFull) return error;
-  }
-  return shortage;
+  Errc error = try_sizes(wanted, kChunkPagesMin, false);
+  if (is_shortage(error)) error = try_sizes(wanted, least, true);
+  if (!is_shortage(error)) return error;
+  std::uint64_t released_pages = 0;
+  if (const Errc damage = reclaim_arenas(context_, &released_pages); damage != Errc::kOk) return damage;
+  return released_pages == 0 ? error : try_sizes(kChunkPagesMin, least, true);
 }
 
 Errc Arena::take_chunk(std::uint32_t page_count_min) noexcept {
@@ -203,7 +191,8 @@ Errc Arena::reclaim(std::uint64_t *released_pages) noexcept {
   if (const Errc error = flush_cache(0, released_pages); error != Errc::kOk) return error;
   const std::uint32_t rest = arena_->chunk_end - arena_->chunk_next;
   if (rest != 0) {
-    if (const Errc error = map.release(PageIndex{arena_->chunk_next}, rest, RunUse::kReserved); error != Errc::kOk) return error;
+    if (const Errc error = map.release(PageIndex{arena_->chunk_next}, rest, RunUse::kReserved); error != Errc::kOk)
+      return error;
     *released_pages += rest;
     arena_->chunk_next = 0;
     arena_->chunk_end = 0;

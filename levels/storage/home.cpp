@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "platform/failure.h"
+#include "platform/files.h"
 
 namespace tmh::storage {
 
@@ -54,17 +55,21 @@ Errc Home::extend(std::uint64_t size_bytes) noexcept {
 
 Errc Home::sync() noexcept { return fdatasync(fd_) == 0 ? Errc::kOk : fail_errno(Errc::kIo, "fdatasync of a data file"); }
 
+Errc Home::allocate_blocks(std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {
+  return platform::allocate_blocks(fd_, offset_bytes_ + offset_bytes, bytes);
+}
+
 Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view) noexcept {
   // MAP_NORESERVE: a private writable mapping of 1 TiB must not count against memory until pages are copied.
   const int flags = MAP_PRIVATE | MAP_NORESERVE | (address != 0 ? MAP_FIXED_NOREPLACE : 0);
   const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
   void *wanted = reinterpret_cast<void *>(address);
   void *at = mmap(wanted, max_bytes_, protection, flags, fd_, static_cast<off_t>(offset_bytes_));
-  if (at == MAP_FAILED && errno == EEXIST) return fail(Errc::kAddressInUse, "the segment's fixed address range is taken in this process");
+  if (at == MAP_FAILED && errno == EEXIST) return Errc::kAddressInUse;
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping a view");
   if (address != 0 && at != wanted) {  // a kernel before 4.17 ignores MAP_FIXED_NOREPLACE
     munmap(at, max_bytes_);
-    return fail(Errc::kAddressInUse, "the segment's fixed address range is taken in this process");
+    return Errc::kAddressInUse;
   }
   madvise(at, max_bytes_, MADV_NOHUGEPAGE);  // tracking is by 4 KiB pages
   madvise(at, max_bytes_, MADV_DONTFORK);    // a child is no participant; sharing would also make our stores copy

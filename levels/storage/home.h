@@ -28,6 +28,8 @@ class Home {
   void close() noexcept;
   [[nodiscard]] Errc extend(std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc sync() noexcept;  // fdatasync
+  // Allocates disk blocks for the range, so that storing there cannot raise SIGBUS for lack of space. kDiskFull, kIo.
+  [[nodiscard]] Errc allocate_blocks(std::uint64_t offset_bytes, std::uint64_t bytes) noexcept;
 
   // A private (copy-on-write) view of the whole reserve at `address` (0: anywhere), inaccessible or read-write.
   // kAddressInUse when the range is not free.
