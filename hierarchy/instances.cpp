@@ -13,7 +13,12 @@ namespace tmh::detail {
 using platform::fail;
 
 namespace {
-constinit thread_local const DomainImpl *running_domain = nullptr;  // the domain whose instance this thread runs
+// The domain whose instance this thread runs. A child forked inside an instance inherits it, but runs nothing.
+struct Running {
+  const DomainImpl *domain = nullptr;
+  std::uint32_t fork_generation = 0;
+};
+constinit thread_local Running running;
 
 std::string no_policy(std::string_view spec) {
   std::string text("'");
@@ -26,8 +31,7 @@ bool counts_as_attempt(AbortCause cause) noexcept {
 }  // namespace
 
 bool DomainImpl::runs_here() const noexcept {
-  // A child forked inside an instance inherits the pointer, but runs nothing.
-  return running_domain == this && platform::fork_generation() == fork_generation_;
+  return running.domain == this && running.fork_generation == platform::fork_generation();
 }
 
 std::uint32_t DomainImpl::depth() const noexcept { return runs_here() ? static_cast<std::uint32_t>(nest_.size()) : 0; }
@@ -46,7 +50,7 @@ Errc DomainImpl::begin(bool is_query) noexcept {
     nest_.push_back(is_query);
     return Errc::kOk;
   }
-  if (running_domain != nullptr && running_domain->usable() == Errc::kOk)
+  if (running.domain != nullptr && running.fork_generation == platform::fork_generation())
     return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
   instance_mutex_.lock();
   if (attempts_ == 0 || !policy_.keep_age) age_ = detection_ == Detection::kEager ? engine_->begin_age() : 0;
@@ -58,14 +62,14 @@ Errc DomainImpl::begin(bool is_query) noexcept {
     instance_mutex_.unlock();
     return error;
   }
-  running_domain = this;
+  running = {this, fork_generation_};
   nest_.push_back(is_query);
   return Errc::kOk;
 }
 
 void DomainImpl::finish() noexcept {
   nest_.clear();
-  running_domain = nullptr;
+  running = {};
   instance_mutex_.unlock();
 }
 

@@ -11,9 +11,10 @@
 namespace tmh::hierarchy {
 
 // Aborted attempts after which a keep-age instance asks for the domain's turn (the others wait at begin until it ends).
-// Why 8. From above: the turn must be rare, because it stops everybody else. In a fair duel, one loss in two, eight losses
-// in a row are one instance in 256. From below: exponential backoff must have had its chance, and its bound reaches
-// 2^8 us = 256 us with the eighth abort, beyond the longest instance that Policy::backoff_us_max reckons with (100 us).
+// Why 8. From above: the turn must be rare, because it stops everybody else. In a fair duel, one loss in two, eight
+// losses in a row are one instance in 256. From below: exponential backoff must have had its chance, and its bound
+// reaches 2^8 us = 256 us with the eighth abort, beyond the longest instance that Policy::backoff_us_max reckons with
+// (100 us).
 // Eight losses are therefore no accident: the instance is longer than the gaps which the others leave.
 inline constexpr std::uint32_t kTurnAttempts = 8;
 
@@ -23,12 +24,12 @@ inline constexpr std::uint32_t kTurnAttempts = 8;
 }
 
 // The caller waits a random time in [0, result) ns before its next attempt; 0: it does not wait.
-// attempt: how many attempts have aborted so far. others_progressed: some other instance of the domain committed since this
-// one's last attempt began.
+// attempt: how many attempts have aborted so far. others_progressed: some other instance of the domain committed since
+// this one's last attempt began.
 //   kNone         for instances that rarely meet, and as the baseline.
 //   kExponential  when several processes fight for few pages on as many cores: it spreads them.
-//   kAdaptive     a commit by another shows that the winner is through, and waiting would only idle this core; no commit
-//                 shows that the winner still runs or that all abort each other, and then only waiting helps.
+//   kAdaptive     a commit by another shows that the winner is through, and waiting would only idle this core; no
+//                 commit shows that the winner still runs or that all abort each other, and then only waiting helps.
 [[nodiscard]] constexpr std::uint64_t backoff_ns_max(Backoff backoff, std::uint32_t attempt,
                                                      std::uint32_t backoff_us_max, bool others_progressed) noexcept {
   if (backoff == Backoff::kNone) return 0;

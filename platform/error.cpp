@@ -1,5 +1,6 @@
 // platform/error.cpp -- one sentence per Errc, and the std::error_category "tmh".
-// Contexts:  message() and category(): async-signal-safe (literals and a constant-initialised object; no heap, no lock).
+// Contexts:  message() and category(): async-signal-safe (literals and a constant-initialised object; no heap, no
+//            lock).
 #include <tmh/error.hpp>
 
 #include <string>

@@ -261,8 +261,10 @@ void ConsistencyTree::repair() noexcept {
     VersionHead &head = memory_.version(slot);
     const PageId page{head.page};
     const std::uint64_t stamp = head.stamp.load(std::memory_order_relaxed);
-    // A page's head points at a slot that still names the page, living or freed: clear them all, then link the living again.
-    if (memory_.knows(page)) memory_.meta(page).newest.store(0, std::memory_order_relaxed);
+    // A page's head points at a slot that still names the page, living or freed: mark them all, then link the living again. Never 0 in
+    // between: to a reader without the lock 0 says that home holds everything.
+    if (memory_.knows(page) && memory_.meta(page).newest.load(std::memory_order_relaxed) != 0)
+      memory_.meta(page).newest.store(kRelinking, std::memory_order_relaxed);
     if (stamp == kReservedStamp) continue;
     if (stamp == 0 || stamp > clock) {  // free, or never committed
       push_free(slot);
@@ -278,12 +280,18 @@ void ConsistencyTree::repair() noexcept {
     const PageId page{head.page};
     head.newer = head.older = 0;
     if (memory_.knows(page)) {
-      head.older = memory_.meta(page).newest.load(std::memory_order_relaxed);
+      const Slot below = memory_.meta(page).newest.load(std::memory_order_relaxed);
+      head.older = below == kRelinking ? 0 : below;
       if (head.older != 0) memory_.version(head.older).newer = slot;
       memory_.meta(page).newest.store(slot, std::memory_order_release);
     }
     append(slot);
     slot = next;
+  }
+  for (Slot slot = 1; slot < state.version_capacity; ++slot) {  // pages without versions
+    const PageId page{memory_.version(slot).page};
+    if (memory_.knows(page) && memory_.meta(page).newest.load(std::memory_order_relaxed) == kRelinking)
+      memory_.meta(page).newest.store(0, std::memory_order_release);
   }
   while (state.log_head > 0 && memory_.log_entry(state.log_head - 1).stamp > clock) --state.log_head;
   // A segment that this process has not opened yet: whoever takes the lock next outside a handler opens it and repairs again.

@@ -24,6 +24,8 @@ inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHS
 inline constexpr std::uint32_t kStateVersion = 1;
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
+// PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come for the lock.
+inline constexpr Slot kRelinking = ~Slot{0};
 inline constexpr std::uint64_t kReservedStamp = ~0ull;
 
 struct alignas(64) DomainState {

@@ -47,7 +47,8 @@ Errc Arena::push_partial(PageIndex page, RunHeaderV1 *slab) noexcept {
   return Errc::kOk;
 }
 
-// The new head keeps its stale previous_page: writing it would touch a page that this instance may have no other business with.
+// The new head keeps its stale previous_page: writing it would touch a page that this instance may have no other
+// business with.
 Errc Arena::unlink_partial(PageIndex page, RunHeaderV1 *slab) noexcept {
   auto &head = arena_->partial_head[slab->class_index];
   if (head == raw(page)) {

@@ -1,12 +1,12 @@
-// levels/storage/heap_arena.h -- one participant's arena: small and medium blocks; and where a heap gets whole pages from.
+// levels/storage/heap_arena.h -- one participant's arena: small and medium blocks, and where their pages come from.
 // Shape:     ArenaV1 in a page of its own; its slabs and runs carry RunHeaderV1 (heap_layout.h).
 //              chunk    pages taken from the page map at once, handed out from the front
 //              cache    free runs of 1 to 9 pages, one list per length
 //              partial  slabs with a free block, one doubly linked list per size class
 // Invariant: (1) a slab is in exactly one partial list when it has a free block, and in none when it is full. Its list
 //                belongs to any arena; only that arena takes it out again, but for reclaim().
-//            (2) the cache holds at most as many pages as the next chunk has, so that pages go back to the page map no more often
-//                than they come from there.
+//            (2) the cache holds at most as many pages as the next chunk has, so that pages go back to the page map no
+//                more often than they come from there.
 // Sharing, contexts, hostile bytes: as heap.h.
 #pragma once
 
@@ -21,8 +21,8 @@
 
 namespace tmh::storage {
 
-// 64 KiB for the first chunk, for a participant that allocates a little; doubled with each up to 1 MiB: one write of the shared
-// page map per 256 pages, and not more than 1 MiB idle per participant.
+// 64 KiB for the first chunk, for a participant that allocates a little; doubled with each up to 1 MiB: one write of
+// the shared page map per 256 pages, and not more than 1 MiB idle per participant.
 inline constexpr std::uint32_t kChunkPagesMin = 16;
 inline constexpr std::uint32_t kChunkPagesMax = 256;
 
@@ -30,8 +30,8 @@ inline constexpr std::uint32_t kChunkPagesMax = 256;
 // Errors: kSegmentFull, kCorrupt, or what grow() said.
 [[nodiscard]] Errc acquire_pages(HeapContext &context, std::uint32_t page_count, RunUse use, PageIndex *first) noexcept;
 
-// Gives everything that all arenas keep idle back to the page map: cached runs, rests of chunks, empty slabs. Writes many
-// participants' pages, so it is the last resort of a full segment. *released_pages may be zero.
+// Gives everything that all arenas keep idle back to the page map: cached runs, rests of chunks, empty slabs. Writes
+// many participants' pages, so it is the last resort of a full segment. *released_pages may be zero.
 [[nodiscard]] Errc reclaim_arenas(HeapContext &context, std::uint64_t *released_pages) noexcept;
 
 class Arena {

@@ -1,8 +1,10 @@
 // levels/storage/heap_check.cpp -- walks a whole heap and compares everything that is stored twice.
-// Invariants checked: those of heap_layout.h, heap_page_map.h and heap_arena.h; every page below top_page is accounted for once;
-//            every list holds exactly the runs that say they are in it; unused bytes of the heap's own structs are zero.
+// Invariants checked: those of heap_layout.h, heap_page_map.h and heap_arena.h; every page below top_page is accounted
+//            for once; every list holds exactly the runs that say they are in it; unused bytes of the heap's own
+//            structs are zero.
 // Not checked: users' bytes, cells and type sizes of roots; which blocks of a slab are taken (only how many).
-// Shape:     no heap memory and no marks: lists are counted from both sides (heads along the links, pages in address order).
+// Shape:     no heap memory and no marks: lists are counted from both sides (heads along the links, pages in address
+//            order).
 // Hostile bytes: every index is bounded before it is followed; every walk along links has an upper bound.
 #include <algorithm>
 #include <bit>
@@ -18,7 +20,8 @@
 namespace tmh::storage {
 namespace {
 
-// Every byte equals the one before, and the first is zero: as fast as memcmp(), for most of a heap's own pages are zeros.
+// Every byte equals the one before, and the first is zero: as fast as memcmp(), for most of a heap's own pages are
+// zeros.
 bool all_zero(const void *bytes, std::size_t count) noexcept {
   const auto *at = static_cast<const unsigned char *>(bytes);
   return count == 0 || (at[0] == 0 && std::memcmp(at, at + 1, count - 1) == 0);

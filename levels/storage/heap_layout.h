@@ -7,12 +7,14 @@
 //   page  3       leaf 0        2 bits for each of the 16384 pages (64 MiB) of zone 0; more leaves on demand
 //   pages 4..11   RootPageV1    one chain of root pages per name hash
 //   pages 12..75  ArenaV1       one page per arena
-//   pages 76..    runs          large runs (the user's bytes only) and pages owned by arenas, which begin with RunHeaderV1
+//   pages 76..    runs          large runs: the user's bytes only. Runs of arenas: RunHeaderV1, then blocks
 //
 // Invariant: (1) zeros are a valid empty arena, root page, zone and leaf, so that formatting writes four pages only.
-//            (2) pages at or above MapHeaderV1::top_page are free, whatever their bytes are; page top_page - 1 is not free.
-//            (3) RunHeaderV1::magic is right only in the first page of a run that an arena owns now: it holds the page's own
-//                index, so that a copy elsewhere is no header, and it is cleared when the page leaves the arena.
+//            (2) pages at or above MapHeaderV1::top_page are free, whatever their bytes are; page top_page - 1 is not
+//                free.
+//            (3) RunHeaderV1::magic is right only in the first page of a run that an arena owns now: it holds the
+//                page's own index, so that a copy elsewhere is no header, and it is cleared when the page leaves the
+//                arena.
 // Sharing:   ordinary transactional memory: read and written by plain loads and stores inside instances. No atomics.
 // Durable:   all of it, little-endian. Never edited after release: add ...V2.
 #pragma once
@@ -26,7 +28,7 @@
 
 namespace tmh::storage {
 
-// Index of a page of the segment, counted from its base. 0: none (page 0 is the header, so nobody asks for it by index).
+// Index of a page of the segment, counted from its base. 0: none (nobody asks for the header by index).
 enum class PageIndex : std::uint32_t {};
 inline constexpr PageIndex kNoPage{0};
 
@@ -102,7 +104,8 @@ static_assert(offsetof(MapHeaderV1, magic) == 0 && offsetof(MapHeaderV1, top_pag
 static_assert(offsetof(MapHeaderV1, large_pages) == 12 && offsetof(MapHeaderV1, reserved_pages) == 16);
 static_assert(offsetof(MapHeaderV1, reserved_zero) == 20 && offsetof(MapHeaderV1, directories) == 64);
 
-// Summary of one zone, so that first fit reads a leaf only when the run is there. Counts are of free pages below top_page.
+// Summary of one zone, so that first fit reads a leaf only when the run is there. Counts are of free pages below
+// top_page.
 struct ZoneV1 {                 // offset
   std::uint32_t leaf_page;      //   0  0: zone lies above everything used
   std::uint32_t free_pages;     //   4
@@ -131,9 +134,10 @@ struct LeafV1 {
 };
 static_assert(sizeof(LeafV1) == kPageBytes && offsetof(LeafV1, high) == 2048);
 
-// Block sizes of one-page slabs: a page holds a RunHeaderV1 and as many blocks as fit the other 4032 bytes, laid from the
-// page's end, so that a block is aligned to the largest power of two in its size. Up to 128 every multiple of 16; above, the
-// sizes that divide 4032 with little left, plus 512, 1024 and 2048 for their alignment. DO NOT CHANGE: part of format 1.
+// Block sizes of one-page slabs: a page holds a RunHeaderV1 and as many blocks as fit the other 4032 bytes, laid from
+// the page's end, so that a block is aligned to the largest power of two in its size. Up to 128 every multiple of 16;
+// above, the sizes that divide 4032 with little left, plus 512, 1024 and 2048 for their alignment. DO NOT CHANGE: part
+// of format 1.
 inline constexpr std::array<std::uint16_t, 25> kClassBytes = {16,  32,   48,   64,   80,   96,   112, 128, 160,
                                                               192, 224,  256,  320,  384,  448,  512, 576, 672,
                                                               800, 1008, 1024, 1344, 2016, 2048, 4032};
@@ -148,7 +152,8 @@ inline constexpr std::uint32_t kSlabBytes = kPageBytes - kRunHeaderBytes;
 }
 static_assert(class_block_count(0) <= 256, "RunHeaderV1::taken has 256 bits");
 
-// Medium blocks (above the slabs', up to 32 KiB) are runs of an arena: header, then the block at up to 2048 bytes' alignment.
+// Medium blocks (above the slabs', up to 32 KiB) are runs of an arena: header, then the block at up to 2048 bytes'
+// alignment.
 inline constexpr std::uint64_t kMediumBytesMax = 32 * 1024;
 inline constexpr std::uint32_t kMediumAlignmentMax = 2048;
 inline constexpr std::uint32_t kMediumPagesMax = (kMediumBytesMax + kMediumAlignmentMax + kPageBytes - 1) / kPageBytes;

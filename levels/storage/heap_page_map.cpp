@@ -13,7 +13,8 @@ constexpr std::uint32_t zone_begin(std::uint32_t zone_index) noexcept { return z
 
 std::uint64_t taken_word(const LeafV1 &leaf, std::uint32_t word) noexcept { return leaf.low[word] | leaf.high[word]; }
 
-// First page in [from, limit) whose word has its bit set; limit when there is none. word(i) yields the bits of 64 pages.
+// First page in [from, limit) whose word has its bit set; limit when there is none. word(i) yields the bits of 64
+// pages.
 template <class Word>
 std::uint32_t find_from(std::uint32_t from, std::uint32_t limit, Word word) noexcept {
   while (from < limit) {
@@ -157,7 +158,8 @@ std::uint32_t PageMap::end_of_same(std::uint32_t first, std::uint32_t limit, Pag
   return limit;
 }
 
-// Every page of the range is in this state (kLargeFirst stands for a whole large run: first page, then kLargeMore, then another state).
+// Every page of the range is in this state (kLargeFirst stands for a whole large run: first page, then kLargeMore, then
+// another state).
 Errc PageMap::check_range(std::uint32_t first, std::uint32_t page_count, PageState expected) const noexcept {
   if (first < raw(kFirstRunPage) || first > map_->top_page || page_count > map_->top_page - first)
     return Errc::kCorrupt;

@@ -1,6 +1,6 @@
-// levels/storage/heap_page_map.h -- which pages of a heap are free, in a large run, or reserved for the heap and its arenas.
-// Shape:     2 bits per page in leaves, one summary per leaf (heap_layout.h). First fit by summaries: a leaf is read only when the run is
-//            in it, or ends in it.
+// levels/storage/heap_page_map.h -- which pages of a heap are free, in a large run, or reserved for it and its arenas.
+// Shape:     2 bits per page in leaves, one summary per leaf (heap_layout.h). First fit by summaries: a leaf is read
+//            only when the run is in it, or ends in it.
 // Invariant: (1) free pages below top_page are coalesced by construction: a run is nothing but its bits.
 //            (2) the page below top_page is not free; pages from top_page on are free.
 //            (3) directories and leaves lie in ascending order of the zones that they describe, each below every page
@@ -51,7 +51,8 @@ class PageMap {
 
   // First fit below top_page. Errors: kSegmentFull, kCorrupt.
   [[nodiscard]] Errc take(std::uint32_t page_count, RunUse use, PageIndex *first) noexcept;
-  // From top_page on, with the tables that the new zones need. kSegmentFull sets *pages_needed: the size at which it would have worked.
+  // From top_page on, with the tables that the new zones need. kSegmentFull sets *pages_needed: the size at which it
+  // would have worked.
   [[nodiscard]] Errc extend(std::uint32_t page_count, RunUse use, PageIndex *first,
                             std::uint64_t *pages_needed) noexcept;
   // Gives back a part of what was taken for arenas, or a whole large run. Needs no memory. Errors: kCorrupt.

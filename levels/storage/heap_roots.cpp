@@ -1,6 +1,6 @@
 // levels/storage/heap_roots.cpp -- named cells that a segment's data structures hang from.
-// Shape:     8 chains of root pages, by hash of the name; entries of a page are filled from the front and never removed.
-//            Allocation writes none of these pages, and a lookup writes nothing.
+// Shape:     8 chains of root pages, by hash of the name; entries of a page are filled from the front and never
+//            removed. Allocation writes none of these pages, and a lookup writes nothing.
 #include <algorithm>
 #include <cstring>
 #include <string_view>

@@ -7,8 +7,8 @@
 namespace tmh::storage {
 namespace {
 
-// Growing stops every participant for a moment, so that it is done in steps of a quarter of the segment, at least 1 MiB: 1 GiB is
-// reached from 1 MiB in about 30 steps. The file is sparse; pages that nobody uses cost nothing.
+// Growing stops every participant for a moment, so that it is done in steps of a quarter of the segment, at least 1
+// MiB: 1 GiB is reached from 1 MiB in about 30 steps. The file is sparse; pages that nobody uses cost nothing.
 constexpr std::uint64_t kGrowBytesMin = std::uint64_t{1} << 20;
 
 // Makes the segment at least pages_needed long.
@@ -66,8 +66,8 @@ Errc acquire_pages(HeapContext &context, std::uint32_t page_count, RunUse use, P
   return released_pages == 0 ? shortage : take_or_grow(context, page_count, use, first);
 }
 
-// A chunk of the size that is due; else smaller ones, as `least` allows, before giving up. Before growing only down to the
-// smallest regular chunk, since a fragment of a page or two would soon bring the next write of the shared page map.
+// A chunk of the size that is due; else smaller ones, as `least` allows, before giving up. Before growing only down to
+// the smallest regular chunk, since a fragment of a page or two would soon bring the next write of the shared page map.
 Errc Arena::acquire_chunk(std::uint32_t least, PageIndex *first, std::uint32_t *page_count) noexcept {
   const std::uint32_t wanted = std::clamp(arena_->chunk_pages, kChunkPagesMin, kChunkPagesMax);
   // Halves from `from` to `down_to` until one fits; a full device counts as a full segment here.
