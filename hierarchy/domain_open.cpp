@@ -112,6 +112,7 @@ Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
 Errc DomainImpl::attach() {
   fork_generation_ = platform::fork_generation();
   if (!platform::crash_at_environment()) return fail(Errc::kBadArgument, "TMH_CRASH_AT names no step");
+  if (const Errc error = page::DomainMemory::check_owner(folder_); error != Errc::kOk) return error;
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
   memory_ = std::make_unique<page::DomainMemory>();

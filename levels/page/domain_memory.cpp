@@ -36,6 +36,13 @@ Errc make_folder(const std::string &folder) noexcept {
 
 }  // namespace
 
+Errc DomainMemory::check_owner(const std::string &folder) noexcept {
+  const std::string file = folder + "/tmh.control";
+  struct stat info {};
+  if (stat(file.c_str(), &info) != 0 || info.st_uid == geteuid() || ::access(file.c_str(), R_OK | W_OK) == 0) return Errc::kOk;
+  return fail(Errc::kWrongOwner, file + " belongs to user " + std::to_string(info.st_uid));
+}
+
 Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, bool *fresh) noexcept {
   folder_ = folder;
   segments_ = std::make_unique<SegmentMemory[]>(storage::kSegmentsMax);
@@ -53,8 +60,6 @@ Errc DomainMemory::open_control(std::uint64_t address_base) noexcept {
     const auto made = std::make_unique<storage::ControlFile>(storage::new_control(geteuid(), address_base));
     remove_rebuildable_files();
     if (const Errc error = platform::replace_file(file, made.get(), sizeof *made); error != Errc::kOk) return error;
-  } else if (info.st_uid != geteuid() && geteuid() != 0 && ::access(file.c_str(), W_OK) != 0) {
-    return fail(Errc::kWrongOwner, file + " belongs to user " + std::to_string(info.st_uid));
   }
   std::string bytes;
   if (const Errc error = platform::read_file(file, 2 * storage::kControlBytes, &bytes); error != Errc::kOk) return error;

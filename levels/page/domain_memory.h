@@ -26,6 +26,8 @@ struct SegmentMemory {
 
 class DomainMemory {
  public:
+  // kWrongOwner when another user's domain lies there and we may not write it.
+  [[nodiscard]] static Errc check_owner(const std::string &folder) noexcept;
   // Opens or creates the domain. `fresh`: no living participant was found, so the caller decides the detection mode.
   [[nodiscard]] Errc open(const std::string &folder, std::uint64_t address_base, bool *fresh) noexcept;
   void close(bool remove_rebuildable) noexcept;

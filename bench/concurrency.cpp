@@ -1,0 +1,273 @@
+// bench/concurrency.cpp -- independent transactions on 1, 2 and 4 processes (thesis 4.4, figures 4-5 and 4-6, table 4.9).
+// Shape:   every process works on a page of its own: no conflicts. The total number of transactions is the same for every
+//          number of processes; time runs from the common start to the last finish.
+//          A: one integer of the page is incremented   B: all 1,024   C: all 1,024, a thousand times over
+//          The thesis runs them with advice (4.4, note 9); both ways are measured here. A round runs every configuration
+//          once, each in fresh processes; the order rotates.
+// Checked: at the end every page holds the number of increments that its process made.
+// Source:  <papers/memory-mapped-transactions>, section 4.4.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bench/support/modes.h"
+#include "bench/support/options.h"
+#include "bench/support/report.h"
+#include "bench/support/stats.h"
+#include "bench/support/team.h"
+
+namespace tmh::bench {
+namespace {
+
+constexpr std::uint32_t kIntegersPerPage = kPageBytes / sizeof(std::uint32_t);
+constexpr std::uint32_t kRepeatsOfTestC = 1'000;  // figure 4-6
+
+enum class Test : char { kA = 'A', kB = 'B', kC = 'C' };
+
+// Table 4.9 (microseconds per transaction). Machine 2: 2 x 2.4 GHz Xeon; 3(a): 4 x 1.4 GHz Opteron, ReiserFS.
+struct ThesisRow {
+  Test test;
+  double machine2_one, machine2_two, machine3a_one, machine3a_two;
+};
+constexpr std::array<ThesisRow, 3> kTable49 = {{
+    {Test::kA, 26.2, 23.0, 22.9, 24.3},
+    {Test::kB, 28.3, 24.2, 28.1, 27.5},
+    {Test::kC, 1'786, 903, 2'259, 1'132},
+}};
+
+struct Options {
+  CommonOptions common;
+  std::size_t rounds = 5;
+  // The thesis runs 10,000 of each. A and B last microseconds here: more of them, so that a run outlasts a time slice.
+  std::uint64_t transactions_a = 200'000, transactions_b = 100'000, transactions_c = 10'000;
+  std::vector<unsigned> processes = {1, 2, 4};
+};
+
+struct Configuration {
+  const Mode *mode;
+  Test test;
+  unsigned processes;
+  bool advised;
+  friend bool operator<(const Configuration &a, const Configuration &b) {
+    return std::tie(a.mode, a.test, a.advised, a.processes) < std::tie(b.mode, b.test, b.advised, b.processes);
+  }
+};
+
+void increment_page(std::uint32_t *x, Test test) {
+  const std::uint32_t repeats = test == Test::kC ? kRepeatsOfTestC : 1;
+  const std::uint32_t integers = test == Test::kA ? 1 : kIntegersPerPage;
+  for (std::uint32_t k = 0; k < repeats; ++k) {
+    for (std::uint32_t j = 0; j < integers; ++j) ++x[j];
+    asm volatile("" : : : "memory");  // the compiler may not turn a thousand passes into one
+  }
+}
+
+class Concurrency {
+ public:
+  explicit Concurrency(Options options) : options_(std::move(options)), scratch_(options_.common.folder) {
+    if (options_.common.tiny) {
+      options_.rounds = 1;
+      options_.transactions_a = options_.transactions_b = 400;
+      options_.transactions_c = 40;
+      options_.processes = {1, 2};
+    }
+  }
+
+  int run() {
+    const std::vector<Mode> modes = available_modes(scratch_.path());
+    if (modes.empty()) return skipped("no tracking mode is available");
+    Json parameters;
+    parameters["tiny"] = options_.common.tiny;
+    parameters["rounds"] = options_.rounds;
+    parameters["transactions_a"] = options_.transactions_a;
+    parameters["transactions_b"] = options_.transactions_b;
+    parameters["transactions_c"] = options_.transactions_c;
+    Report report("concurrency", environment(scratch_.path()), parameters);
+    report.print_head();
+    std::vector<Configuration> all;
+    for (const Test test : {Test::kA, Test::kB, Test::kC}) {
+      for (const Mode &mode : modes) {
+        for (const bool advised : {true, false}) {
+          if (options_.common.tiny && !advised) continue;
+          for (const unsigned processes : options_.processes) all.push_back({&mode, test, processes, advised});
+        }
+      }
+    }
+    for (std::size_t round = 0; round < options_.rounds; ++round) {
+      // Rotating by whole rounds of processes would keep pairs in one order; an odd step does not.
+      std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(round == 0 ? 0 : 7 % all.size()), all.end());
+      for (const Configuration &configuration : all) samples_[configuration].push_back(measure(configuration));
+    }
+    for (const Test test : {Test::kA, Test::kB, Test::kC}) print_test(test, modes, &report);
+    print_verdict(modes, &report);
+    std::printf("\nresult hash %s, every page holds its process's increments\n", hex(hash_.value()).c_str());
+    report.note("result_hash", hex(hash_.value()));
+    report.write(options_.common.csv, options_.common.json);
+    return 0;
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t transactions(Test test) const {
+    if (test == Test::kA) return options_.transactions_a;
+    return test == Test::kB ? options_.transactions_b : options_.transactions_c;
+  }
+
+  // Microseconds per transaction of the whole team.
+  double measure(const Configuration &configuration) {
+    const std::string folder = scratch_.subfolder("domain-" + std::to_string(measured_++));
+    const std::uint64_t each = transactions(configuration.test) / configuration.processes;
+    const double total_ns = run_team_ns(configuration.processes, [&](unsigned index, const TeamClock &clock) {
+      run_process(configuration, folder, index, each, clock);
+    });
+    check(configuration, folder, each);
+    return total_ns / 1000.0 / static_cast<double>(each * configuration.processes);
+  }
+
+  static Segment map(const Domain &domain) {
+    SegmentOptions options;
+    options.size_bytes = kTeamMembersMax * kPageBytes;
+    options.layout = Layout::kRaw;
+    return domain.map("input.db", options);
+  }
+
+  static void run_process(const Configuration &configuration, const std::string &folder, unsigned index,
+                          std::uint64_t transaction_count, const TeamClock &clock) {
+    Domain domain = open_domain(*configuration.mode, folder);
+    const Segment segment = map(domain);
+    auto *x = reinterpret_cast<std::uint32_t *>(segment.data() + index * kPageBytes);
+    // Warm-up in a transaction that changes nothing: brings code and tables in.
+    for (int i = 0; i < 16; ++i) transact(domain, x, configuration, false);
+    clock.start();
+    for (std::uint64_t i = 0; i < transaction_count; ++i) transact(domain, x, configuration, true);
+    clock.finish();
+  }
+
+  static void transact(const Domain &domain, std::uint32_t *x, const Configuration &configuration, bool increment) {
+    do {
+      domain.begin();
+      if (configuration.advised) domain.advise(x, increment ? Access::kReadWrite : Access::kRead);
+      if (increment) increment_page(x, configuration.test);
+    } while (domain.end() == Status::kAborted);  // pages are private: never expected, and the check would still hold
+  }
+
+  // In a process of its own: this one must not become a participant.
+  void check(const Configuration &configuration, const std::string &folder, std::uint64_t each) {
+    const std::uint32_t expected =
+        static_cast<std::uint32_t>(each * (configuration.test == Test::kC ? kRepeatsOfTestC : 1));
+    run_alone([&] {
+      const Domain domain = open_domain(*configuration.mode, folder);
+      const Segment segment = map(domain);
+      domain.begin_query();
+      const auto *words = reinterpret_cast<const std::uint32_t *>(segment.data());
+      const std::uint32_t integers = configuration.test == Test::kA ? 1 : kIntegersPerPage;
+      for (unsigned page = 0; page < configuration.processes; ++page) {
+        for (std::uint32_t i = 0; i < integers; ++i) {
+          if (words[page * kIntegersPerPage + i] != expected) throw std::runtime_error("a page holds a wrong count");
+        }
+      }
+      domain.end_query();
+    });
+    hash_.add(expected);
+  }
+
+  [[nodiscard]] const std::vector<double> &samples(const Mode &mode, Test test, bool advised,
+                                                   unsigned processes) const {
+    static const std::vector<double> kNone;
+    const auto found = samples_.find({&mode, test, processes, advised});
+    return found == samples_.end() ? kNone : found->second;
+  }
+
+  void print_test(Test test, const std::vector<Mode> &modes, Report *report) const {
+    std::vector<std::string> head = {"mode", "advice"};
+    for (const unsigned processes : options_.processes) {
+      head.push_back(std::to_string(processes) + (processes == 1 ? " process" : " processes"));
+      if (processes != 1) head.push_back("speedup");
+    }
+    Table table(std::move(head));
+    for (const Mode &mode : modes) {
+      for (const bool advised : {true, false}) {
+        if (samples(mode, test, advised, 1).empty()) continue;
+        std::vector<std::string> row = {mode.name, advised ? "yes" : "no"};
+        for (const unsigned processes : options_.processes) {
+          const Summary us = summarize(samples(mode, test, advised, processes));
+          const Summary speedup =
+              summarize_ratio(samples(mode, test, advised, 1), samples(mode, test, advised, processes));
+          row.push_back(with_mad(us));
+          if (processes != 1) row.push_back(with_mad(speedup));
+          Json line;
+          line["test"] = std::string(1, static_cast<char>(test));
+          line["mode"] = mode.name;
+          line["advised"] = advised;
+          line["processes"] = processes;
+          line["transactions"] = transactions(test);
+          put(line, "us_per_transaction", us);
+          put(line, "speedup", speedup);
+          report->add("table-4.9", std::move(line));
+        }
+        table.add(std::move(row));
+      }
+    }
+    const ThesisRow &thesis =
+        *std::find_if(kTable49.begin(), kTable49.end(), [&](const auto &r) { return r.test == test; });
+    table.add({"LIBXAC 2005, machine 2", "yes", number(thesis.machine2_one), number(thesis.machine2_two),
+               number(thesis.machine2_one / thesis.machine2_two)});
+    table.add({"LIBXAC 2005, machine 3(a)", "yes", number(thesis.machine3a_one), number(thesis.machine3a_two),
+               number(thesis.machine3a_one / thesis.machine3a_two)});
+    std::printf("\nTest %c: microseconds per transaction, median ±MAD %% of %zu rounds; speedup against 1 process\n",
+                static_cast<char>(test), options_.rounds);
+    table.print();
+  }
+
+  void print_verdict(const std::vector<Mode> &modes, Report *report) const {
+    if (std::find(options_.processes.begin(), options_.processes.end(), 2U) == options_.processes.end()) return;
+    Table table({"speedup of 2 processes", "wanted", "measured", "mode", "advice", ""});
+    for (const auto &[test, bound] : {std::pair{Test::kC, 1.9}, std::pair{Test::kA, 1.5}}) {
+      for (const Mode &mode : modes) {
+        for (const bool advised : {true, false}) {
+          if (samples(mode, test, advised, 1).empty()) continue;
+          const Summary speedup = summarize_ratio(samples(mode, test, advised, 1), samples(mode, test, advised, 2));
+          const bool reached = speedup.median >= bound;
+          table.add({std::string("test ") + static_cast<char>(test), ">= " + number(bound), with_mad(speedup),
+                     mode.name, advised ? "yes" : "no", reached ? "reached" : "MISSED"});
+          Json row;
+          row["test"] = std::string(1, static_cast<char>(test));
+          row["mode"] = mode.name;
+          row["advised"] = advised;
+          row["wanted"] = bound;
+          row["reached"] = reached;
+          put(row, "speedup", speedup);
+          report->add("verdict", std::move(row));
+        }
+      }
+    }
+    std::printf("\nWanted and measured%s\n", options_.common.tiny ? " (tiny inputs: says nothing about speed)" : "");
+    table.print();
+  }
+
+  Options options_;
+  ScratchFolder scratch_;
+  std::map<Configuration, std::vector<double>> samples_;
+  ResultHash hash_;
+  std::uint64_t measured_ = 0;
+};
+
+}  // namespace
+}  // namespace tmh::bench
+
+int main(int argc, char **argv) {
+  tmh::bench::Options options;
+  CLI::App app("Independent transactions on several processes: tests A, B and C of the LIBXAC thesis", "concurrency");
+  tmh::bench::add_common_options(app, &options.common);
+  app.add_option("--rounds", options.rounds, "how often everything is measured")->capture_default_str();
+  app.add_option("--transactions-a", options.transactions_a, "transactions of test A")->capture_default_str();
+  app.add_option("--transactions-b", options.transactions_b, "transactions of test B")->capture_default_str();
+  app.add_option("--transactions-c", options.transactions_c, "transactions of test C")->capture_default_str();
+  app.add_option("--processes", options.processes, "numbers of processes; 1 must be among them")
+      ->capture_default_str()
+      ->delimiter(',');
+  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::Concurrency(options).run(); });
+}

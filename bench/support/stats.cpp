@@ -1,0 +1,44 @@
+// bench/support/stats.cpp -- summaries of repeated measurements.
+#include "bench/support/stats.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace tmh::bench {
+
+namespace {
+
+double median_of(std::vector<double> &samples) {
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  if (samples.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(samples.begin(), middle)) / 2;
+}
+
+}  // namespace
+
+Summary summarize(std::vector<double> samples) {
+  Summary summary;
+  summary.run_count = samples.size();
+  if (samples.empty()) return summary;
+  const auto [least, greatest] = std::minmax_element(samples.begin(), samples.end());
+  summary.min = *least;
+  summary.max = *greatest;
+  summary.median = median_of(samples);
+  for (double &sample : samples) sample = std::abs(sample - summary.median);
+  summary.mad = median_of(samples);
+  return summary;
+}
+
+Summary summarize_ratio(const std::vector<double> &numerators, const std::vector<double> &denominators) {
+  assert(numerators.size() == denominators.size());
+  std::vector<double> ratios;
+  ratios.reserve(numerators.size());
+  for (std::size_t i = 0; i < numerators.size(); ++i) {
+    if (denominators[i] > 0) ratios.push_back(numerators[i] / denominators[i]);
+  }
+  return summarize(std::move(ratios));
+}
+
+}  // namespace tmh::bench

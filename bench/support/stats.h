@@ -1,0 +1,54 @@
+// bench/support/stats.h -- summaries of repeated measurements, and the hash that a bench prints of its results.
+// Shape: medians and MADs, never means: one preempted run must not move the number that is reported.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tmh::bench {
+
+struct Summary {
+  double median = 0, mad = 0, min = 0, max = 0;  // in the unit of the samples
+  std::size_t run_count = 0;
+};
+
+// MAD: median of the absolute deviations from the median, not scaled to a standard deviation.
+[[nodiscard]] Summary summarize(std::vector<double> samples);
+
+// Of pairs that were measured next to each other (same round): noise that lasts longer than a round cancels out.
+// REQUIRES: both lists have the same length.
+[[nodiscard]] Summary summarize_ratio(const std::vector<double> &numerators, const std::vector<double> &denominators);
+
+// FNV-1a, folded value by value; a result hash that does not depend on the machine.
+class ResultHash {
+ public:
+  void add(std::uint64_t value) noexcept {
+    for (int byte = 0; byte < 8; ++byte) {
+      hash_ = (hash_ ^ ((value >> (8 * byte)) & 0xffU)) * 0x100000001b3ULL;
+    }
+  }
+  [[nodiscard]] std::uint64_t value() const noexcept { return hash_; }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325ULL;
+};
+
+// splitmix64: a fixed sequence per seed on every machine, unlike the standard distributions.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) noexcept : state_(seed) {}
+  [[nodiscard]] std::uint64_t next() noexcept {
+    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ULL);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+    return z ^ (z >> 31);
+  }
+  // In [0, bound); the bias of the plain remainder is below 2^-40 for the bounds used here.
+  [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept { return next() % bound; }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace tmh::bench

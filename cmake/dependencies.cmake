@@ -1,0 +1,30 @@
+# Everything from outside, found once. libtmh itself needs Boost headers (offset_ptr) and threads, nothing else.
+find_package(Boost 1.81 REQUIRED)
+find_package(Threads REQUIRED)
+
+if(TMH_BUILD_TESTS OR TMH_BUILD_BENCH OR TMH_BUILD_EXAMPLES OR TMH_BUILD_TOOLS)
+  find_package(fmt REQUIRED)
+  find_package(CLI11 REQUIRED)
+endif()
+
+if(TMH_BUILD_TESTS OR TMH_BUILD_BENCH)
+  find_package(nlohmann_json REQUIRED)
+  find_package(PkgConfig REQUIRED)
+  pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+endif()
+
+if(TMH_BUILD_BENCH)
+  find_package(benchmark REQUIRED)
+endif()
+
+if(TMH_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  # Debian's rapidcheckConfig.cmake computes a wrong prefix (/usr/lib for /usr), so that its targets name files that do
+  # not exist; hence by hand.
+  find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
+  find_path(RAPIDCHECK_INCLUDE_DIR rapidcheck.h REQUIRED)
+  add_library(tmh_rapidcheck INTERFACE)
+  target_include_directories(tmh_rapidcheck SYSTEM INTERFACE "${RAPIDCHECK_INCLUDE_DIR}")
+  target_link_libraries(tmh_rapidcheck INTERFACE "${RAPIDCHECK_LIBRARY}")
+endif()

@@ -1,0 +1,41 @@
+# Examples are programs that people read, and tests: each runs in a fresh folder of its own (label example).
+
+# 1. C++ examples, one file each, linked as a user would: with the shared library.
+file(GLOB tmh_examples CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp")
+foreach(source ${tmh_examples})
+  get_filename_component(name "${source}" NAME_WE)
+  add_executable(example_${name} "${source}")
+  target_link_libraries(example_${name} PRIVATE tmh_warnings tmh::tmh)
+  tmh_add_program_test(example.${name} example example_${name})
+endforeach()
+
+# 2. The thesis's programs in C. They are printed as the thesis prints them, so they get C's own warnings only: figure 4-1
+#    sets a value that nobody reads, and 4096*fileLength is int arithmetic.
+file(GLOB tmh_figures CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/libxac/*.c")
+function(tmh_add_figure name source)
+  add_executable(${name} "${source}")
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Werror -Wno-unused-but-set-variable)
+  target_link_libraries(${name} PRIVATE tmh::xac)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/libxac")
+  set_property(GLOBAL APPEND PROPERTY TMH_FIGURE_TARGETS ${name})
+endfunction()
+foreach(source ${tmh_figures})
+  get_filename_component(name "${source}" NAME_WE)
+  tmh_add_figure(${name} "${source}")
+  tmh_add_program_test(example.libxac.${name} example ${name})
+endforeach()
+if(TMH_BUILD_TESTS)
+  # The same figure, telling its locals; only tests/libxac_figures_test.cpp runs it.
+  set(figures "${PROJECT_SOURCE_DIR}/examples/libxac")
+  tmh_add_figure(figure_2_4_program_1_reported "${figures}/figure_2_4_program_1.c")
+  target_compile_options(figure_2_4_program_1_reported PRIVATE -include "${figures}/report_2_4.h")
+endif()
+get_property(TMH_FIGURE_TARGETS GLOBAL PROPERTY TMH_FIGURE_TARGETS)
+
+# 3. The demo.
+file(GLOB tmh_demo CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/inverted_index/*.cpp")
+if(tmh_demo)
+  add_executable(tmh_inverted_index ${tmh_demo})
+  target_include_directories(tmh_inverted_index PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(tmh_inverted_index PRIVATE tmh_warnings tmh::tmh_static CLI11::CLI11 fmt::fmt)
+endif()

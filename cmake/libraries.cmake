@@ -1,0 +1,40 @@
+# libtmh and libxac, shared and static. tmh::tmh and tmh::xac are the shared ones, tmh::tmh_static and tmh::xac_static the
+# static ones; inside this project and after find_package(tmh) they have the same names.
+set(TMH_LAYERS platform levels/storage levels/line levels/page hierarchy)
+list(TRANSFORM TMH_LAYERS PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE tmh_globs)
+list(TRANSFORM tmh_globs APPEND "/*.cpp")
+file(GLOB TMH_SOURCES CONFIGURE_DEPENDS ${tmh_globs})
+file(GLOB XAC_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/compat/libxac/*.cpp")
+
+# tmh_add_library(<name> SOURCES ...): <name> (shared) and <name>_static from one set of objects.
+function(tmh_add_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES" ${ARGN})
+  add_library(${name}_objects OBJECT ${arg_SOURCES})
+  target_link_libraries(${name}_objects PRIVATE tmh_warnings Boost::headers Threads::Threads)
+  target_include_directories(${name}_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
+  add_library(${name} SHARED $<TARGET_OBJECTS:${name}_objects>)
+  add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
+  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION}
+                                           SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+                                           INSTALL_RPATH "$ORIGIN")  # libxac finds the libtmh beside it
+  set_target_properties(${name} ${name}_static PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE CXX)
+  if(NOT TMH_SANITIZE)  # the sanitizers' own symbols come from the program
+    target_link_options(${name} PRIVATE LINKER:-z,defs)  # a missing symbol is this library's fault, not its user's
+  endif()
+  foreach(library ${name} ${name}_static)
+    target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                                 $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    add_library(tmh::${library} ALIAS ${library})
+  endforeach()
+endfunction()
+
+tmh_add_library(tmh SOURCES ${TMH_SOURCES})
+foreach(library tmh tmh_static)
+  target_compile_features(${library} PUBLIC cxx_std_20)
+  target_link_libraries(${library} PUBLIC Boost::headers Threads::Threads)
+endforeach()
+
+# PRIVATE: xac.h is plain C, its users need neither our C++ headers nor a C++20 compiler.
+tmh_add_library(xac SOURCES ${XAC_SOURCES})
+target_link_libraries(xac PRIVATE tmh)
+target_link_libraries(xac_static PRIVATE tmh_static)

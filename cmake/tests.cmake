@@ -1,0 +1,70 @@
+# Tests. One GoogleTest program per tests/*_test.cpp; ctest lists every single test in it.
+# Labels: multi (file name kill_*, history_*, multi_*: several processes, run alone), unit (the others), example, bench,
+# house (layering, style, install).
+include(GoogleTest)
+
+file(GLOB tmh_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp")
+file(GLOB tmh_history CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/history/*.cpp")
+
+# The history checker. Not linked with tmh, on purpose: what judges the library may not use it.
+if(tmh_history)
+  add_library(tmh_history STATIC ${tmh_history})
+  target_include_directories(tmh_history PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(tmh_history PRIVATE tmh_warnings)
+endif()
+
+add_library(tmh_test_common INTERFACE)
+target_include_directories(tmh_test_common INTERFACE "${PROJECT_SOURCE_DIR}")
+target_link_libraries(tmh_test_common INTERFACE tmh_warnings tmh::tmh_static GTest::gtest tmh_rapidcheck fmt::fmt
+                                                nlohmann_json::nlohmann_json)
+if(tmh_test_support)
+  add_library(tmh_test_support STATIC ${tmh_test_support})
+  target_link_libraries(tmh_test_support PUBLIC tmh_test_common $<TARGET_NAME_IF_EXISTS:tmh_history>)
+endif()
+
+file(GLOB tmh_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*_test.cpp")
+foreach(source ${tmh_tests})
+  get_filename_component(name "${source}" NAME_WE)
+  add_executable(${name} "${source}")
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  target_link_libraries(${name} PRIVATE $<IF:$<TARGET_EXISTS:tmh_test_support>,tmh_test_support,tmh_test_common> GTest::gtest_main)
+  if(name MATCHES "^libxac")
+    target_link_libraries(${name} PRIVATE tmh::xac_static)
+    target_compile_definitions(${name} PRIVATE TMH_FIGURES_DIR="${PROJECT_BINARY_DIR}/libxac")
+    if(TMH_BUILD_EXAMPLES)
+      add_dependencies(${name} ${TMH_FIGURE_TARGETS})
+    endif()
+  endif()
+  if(name MATCHES "^(kill|history|multi)_")
+    set(properties LABELS multi RUN_SERIAL TRUE)
+  else()
+    set(properties LABELS unit)
+  endif()
+  # PRE_TEST: the list is read when ctest starts, so building never runs a program. gtest_discover_tests makes a test whose
+  # output says [  SKIPPED ] count as skipped; ./check prints how many and why.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}."
+    WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
+    PROPERTIES ${properties} TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+endforeach()
+
+# The house: rules about the tree, each with a test that the rule can be broken, and the installed package.
+# tmh_add_house_test(<name> <script> [arguments...]): exit status 77 and "SKIPPED: why" means skipped.
+function(tmh_add_house_test name script)
+  add_test(NAME house.${name} COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/${script}" ${ARGN})
+  set_tests_properties(house.${name} PROPERTIES LABELS house TIMEOUT ${TMH_TEST_TIMEOUT_SEC} SKIP_RETURN_CODE 77 ${TMH_TEST_ENVIRONMENT})
+endfunction()
+set(compilers --cc "${CMAKE_C_COMPILER}" --cxx "${CMAKE_CXX_COMPILER}")
+tmh_add_house_test(layering layering.py "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(layering_can_fail layering.py --self-test)
+foreach(check format readmes lines headers)
+  tmh_add_house_test(${check} style.py ${check} "${PROJECT_SOURCE_DIR}" ${compilers})
+endforeach()
+tmh_add_house_test(style_can_fail style.py --self-test ${compilers})
+if(TMH_INSTALL)
+  list(JOIN TMH_SANITIZE_FLAGS " " flags)  # a program that links a sanitized library must be sanitized itself
+  if(TMH_COVERAGE)
+    set(flags --coverage)
+  endif()
+  tmh_add_house_test(install install/run.py --build "${PROJECT_BINARY_DIR}" --cmake "${CMAKE_COMMAND}" ${compilers}
+                     --libdir "${CMAKE_INSTALL_LIBDIR}" "--flags=${flags}")
+endif()

@@ -1,0 +1,291 @@
+// compat/libxac/xac.cpp -- the thesis's C interface (xac.h) over the C++ one.
+// Shape:     one process-wide session: a domain, its raw segments by name, and the heap segment once somebody needs it.
+// Invariant: no exception leaves an extern "C" function; each becomes a negative Errc, kept per thread for xLastError().
+// Sharing:   g_session is published by xInit and taken back by xShutdown; segments and heap change under its mutex. A
+//            process that ends without xShutdown is for the others one that died: they clean up after it.
+// Contexts:  not in signal handlers. After fork the child is refused (kDetached) until it calls xInit itself.
+// Source:    thesis, table 2.1 and sections 2.1 to 2.3.
+#include <xac.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include <tmh/tmh.hpp>
+
+namespace {
+
+using tmh::Errc;
+using tmh::Segment;
+
+constexpr const char *kHeapName = "heap.tmh";
+
+struct Session {
+  tmh::Domain domain;
+  std::mutex mutex;  // guards what follows; never taken by xbegin, xend and their like
+  std::map<std::string, Segment> segments;
+  Segment heap;
+};
+
+// Never destroyed: a destructor at exit would run while other threads may still be inside a transaction.
+constinit std::atomic<Session *> g_session{nullptr};
+constinit std::atomic<bool> g_forked{false};  // this process is a child that inherited g_session
+constinit std::mutex g_init_mutex;            // serialises xInit and xShutdown
+constinit thread_local int t_last_error = 0;
+
+int fail(Errc code) noexcept { return t_last_error = -static_cast<int>(code); }
+
+// The Errc of the exception that is being handled.
+Errc current_errc() noexcept {
+  try {
+    throw;
+  } catch (const tmh::Error &error) {
+    return error.errc();
+  } catch (const std::bad_alloc &) {
+    return Errc::kOutOfMemory;
+  } catch (...) {
+    return Errc::kIo;
+  }
+}
+
+// Runs body(session), which returns what the C function shall return; on any failure sets the error and returns it.
+template <class Body>
+int with_session(Body &&body) noexcept {
+  // acquire: pairs with the release in xInit, so that the session is seen complete.
+  Session *session = g_session.load(std::memory_order_acquire);
+  if (session == nullptr) return fail(Errc::kNotInitialized);
+  // relaxed: set by this very thread, the only one that a fork leaves over.
+  if (g_forked.load(std::memory_order_relaxed)) return fail(Errc::kDetached);
+  try {
+    return body(*session);
+  } catch (...) {
+    return fail(current_errc());
+  }
+}
+
+int to_xac(tmh::Status status) noexcept {
+  switch (status) {
+    case tmh::Status::kCommitted:
+      return XAC_COMMITTED;
+    case tmh::Status::kAborted:
+      return XAC_ABORTED;
+    case tmh::Status::kPending:
+      return XAC_PENDING;
+    case tmh::Status::kFailed:
+      return XAC_FAILED;
+  }
+  return fail(Errc::kCorrupt);
+}
+
+void require_instance(const Session &session) {
+  if (session.domain.depth() == 0) throw tmh::Error(Errc::kEndWithoutBegin, "outside a transaction");
+}
+
+// The heap segment, mapped by the first call of this process that needs it.
+Segment heap_of(Session &session) {
+  const std::lock_guard lock(session.mutex);
+  if (!session.heap) session.heap = session.domain.map(kHeapName);
+  return session.heap;
+}
+
+// The segment that starts at the file's first byte and holds at least `length` bytes. Another process may have mapped the
+// file before with another length; then its segment is taken and grown when too small.
+Segment map_at_least(const Session &session, const std::string &name, std::uint64_t length) {
+  tmh::SegmentOptions options;
+  options.layout = tmh::Layout::kRaw;
+  options.size_bytes = length;
+  std::error_code ec;
+  Segment segment = session.domain.map(name, options, ec);
+  if (ec == tmh::make_error_code(Errc::kSegmentMismatch)) {
+    options.size_bytes = 0;
+    segment = session.domain.map(name, options, ec);
+  }
+  if (ec) throw tmh::Error(static_cast<Errc>(ec.value()), name);
+  if (segment.size_bytes() < length) segment.grow(length);
+  return segment;
+}
+
+void note_fork() noexcept {
+  // relaxed: the child has one thread, this one.
+  g_forked.store(g_session.load(std::memory_order_relaxed) != nullptr, std::memory_order_relaxed);
+}
+
+void watch_forks() {
+  static const int result = pthread_atfork(nullptr, nullptr, note_fork);
+  if (result != 0) throw std::bad_alloc();
+}
+
+}  // namespace
+
+extern "C" {
+
+int xInit(const char *path, int flags) {
+  if (path == nullptr || *path == '\0') return fail(Errc::kBadArgument);
+  if (flags == XAC_DURABLE) return fail(Errc::kDurableNotYet);
+  if (flags != XAC_NONDURABLE) return fail(Errc::kBadArgument);
+  try {
+    watch_forks();
+    const std::lock_guard lock(g_init_mutex);
+    if (g_forked.load(std::memory_order_relaxed)) {
+      // The parent's session: its handles know that they are detached. Nothing else in this child can refer to it.
+      delete g_session.exchange(nullptr, std::memory_order_acq_rel);
+      g_forked.store(false, std::memory_order_relaxed);
+    }
+    if (g_session.load(std::memory_order_relaxed) != nullptr) return fail(Errc::kAlreadyInitialized);
+    auto session = std::make_unique<Session>();
+    session->domain = tmh::Domain::open(path);
+    // A pointer into the heap may stand in any segment, so a heap that exists is mapped before the first transaction.
+    struct stat status;
+    if (::stat((session->domain.folder() + "/" + kHeapName).c_str(), &status) == 0) (void)heap_of(*session);
+    // release: pairs with the acquire in with_session().
+    g_session.store(session.release(), std::memory_order_release);
+    return 0;
+  } catch (...) {
+    return fail(current_errc());
+  }
+}
+
+int xShutdown(void) {
+  return with_session([](Session &session) {
+    const std::lock_guard lock(g_init_mutex);
+    session.domain.close();
+    g_session.store(nullptr, std::memory_order_release);
+    delete &session;
+    return 0;
+  });
+}
+
+void *xMmap(const char *name, size_t length) {
+  void *address = MAP_FAILED;
+  (void)with_session([&](Session &session) {
+    // The heap's bytes belong to the allocator; as a raw segment they would look like user data.
+    if (name == nullptr || *name == '\0' || length == 0 || std::string(name) == kHeapName)
+      return fail(Errc::kBadArgument);
+    if (length % tmh::kPageBytes != 0) return fail(Errc::kMisalignedLength);
+    const std::lock_guard lock(session.mutex);
+    if (session.segments.contains(name)) return fail(Errc::kSegmentInUse);
+    const Segment segment = map_at_least(session, name, length);
+    session.segments.emplace(name, segment);
+    address = segment.data();
+    return 0;
+  });
+  return address;
+}
+
+int xMunmap(const char *name) {
+  return with_session([&](Session &session) {
+    if (name == nullptr || *name == '\0') return fail(Errc::kBadArgument);
+    const std::lock_guard lock(session.mutex);
+    const auto found = session.segments.find(name);
+    if (found == session.segments.end()) return fail(Errc::kNotMapped);
+    session.domain.unmap(found->second);
+    session.segments.erase(found);
+    return 0;
+  });
+}
+
+int xbegin(void) {
+  return with_session([](Session &session) {
+    session.domain.begin();
+    return 0;
+  });
+}
+
+int xend(void) {
+  return with_session([](Session &session) { return to_xac(session.domain.end()); });
+}
+
+int xValidate(void) {
+  return with_session([](Session &session) { return to_xac(session.domain.validate()); });
+}
+
+int xbeginQuery(void) {
+  return with_session([](Session &session) {
+    session.domain.begin_query();
+    return 0;
+  });
+}
+
+int xendQuery(void) {
+  return with_session([](Session &session) {
+    session.domain.end_query();
+    return 0;
+  });
+}
+
+int setPageAccess(void *addr, int access) {
+  return with_session([&](Session &session) {
+    if (addr == nullptr || (access != XAC_READ && access != XAC_READ_WRITE)) return fail(Errc::kBadArgument);
+    session.domain.advise(addr, access == XAC_READ ? tmh::Access::kRead : tmh::Access::kReadWrite);
+    return 0;
+  });
+}
+
+void *xMalloc(size_t bytes) {
+  void *memory = nullptr;
+  (void)with_session([&](Session &session) {
+    require_instance(session);
+    memory = heap_of(session).allocate(std::max<size_t>(bytes, 1));  // as malloc(0) may: a pointer that can be freed
+    return 0;
+  });
+  return memory;
+}
+
+void xFree(void *pointer) {
+  if (pointer == nullptr) return;
+  (void)with_session([&](Session &session) {
+    require_instance(session);
+    heap_of(session).deallocate(pointer);
+    return 0;
+  });
+}
+
+void *xRoot(const char *name) {
+  void *cell = nullptr;
+  (void)with_session([&](Session &session) {
+    if (name == nullptr || *name == '\0') return fail(Errc::kBadArgument);
+    require_instance(session);
+    cell = heap_of(session).root_cell(name);
+    return 0;
+  });
+  return cell;
+}
+
+int xSetPolicy(const char *spec) {
+  return with_session([&](Session &session) {
+    if (spec == nullptr) return fail(Errc::kBadArgument);
+    session.domain.set_policy(spec);
+    return 0;
+  });
+}
+
+const char *xStrError(int code) {
+  switch (code) {  // statuses first: the functions return error codes as negative numbers
+    case XAC_COMMITTED:
+      return "the transaction committed";
+    case XAC_ABORTED:
+      return "the transaction aborted; its stores were rolled back";
+    case XAC_PENDING:
+      return "the transaction is running and no conflict is known";
+    case XAC_FAILED:
+      return "the transaction is running and will abort at its end";
+    default:
+      break;
+  }
+  // Both signs mean the same. Through unsigned, because INT_MIN has no negative.
+  const unsigned magnitude = code < 0 ? 0U - static_cast<unsigned>(code) : static_cast<unsigned>(code);
+  return tmh::message(static_cast<Errc>(static_cast<int>(magnitude)));
+}
+
+int xLastError(void) { return t_last_error; }
+
+}  // extern "C"

@@ -1,0 +1,125 @@
+// examples/inverted_index/main.cpp -- several processes build one index in transactional memory and are killed meanwhile.
+// Shape:     find the input; lay out the work in a fresh domain; let workers do it; build the same index plainly; compare.
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+#include <fmt/format.h>
+
+#include <tmh/tmh.hpp>
+
+#include "examples/inverted_index/bad_input.h"
+#include "examples/inverted_index/corpus.h"
+#include "examples/inverted_index/crew.h"
+#include "examples/inverted_index/index.h"
+#include "examples/inverted_index/options.h"
+#include "examples/inverted_index/plain_index.h"
+#include "examples/inverted_index/progress.h"
+#include "examples/inverted_index/report.h"
+#include "examples/inverted_index/signals.h"
+#include "examples/inverted_index/tiny.h"
+#include "examples/inverted_index/work_folder.h"
+#include "examples/inverted_index/worker.h"
+
+namespace inverted_index {
+namespace {
+
+Corpus find_input(const Options &options, Signals &signals) {
+  const auto poll = [&] { signals.check(); };
+  Corpus corpus = options.path.empty()
+                      ? collect(default_sources(), options.limits, Missing::kSkip, poll)
+                      : collect({{options.path, "", Length::kLimited}}, options.limits, Missing::kRefuse, poll);
+  if (corpus.documents.empty()) {
+    const std::string where = options.path.empty() ? "the default folders" : options.path;
+    const std::string why = describe(corpus.skipped);
+    throw BadInput(
+        fmt::format("no text to index in {}{}", where, why.empty() ? "" : fmt::format(" (skipped: {})", why)));
+  }
+  return corpus;
+}
+
+// The index itself: everything from the domain's birth to the table. Returns whether the two indexes are equal.
+bool build_and_compare(const Options &options, const std::string &folder, const Corpus &corpus, Signals &signals) {
+  tmh::Domain domain = tmh::Domain::open(folder, domain_options(options, "parent"));
+  const tmh::Segment segment = domain.map(kSegmentFile);
+  Index &index = *segment.root<Index>(kRootName);
+  prepare(domain, index, corpus.documents, options.cut);
+  tmh::query(domain, [&] { print_plan(options, index); });
+
+  ProgressLine line(corpus.bytes);
+  const CrewReport crew = Crew(options, folder, signals).run(domain, index, line);
+  const tmh::Counters counters = domain.counters();
+  const std::uint64_t versions_left = domain.collect();
+
+  const auto begin = std::chrono::steady_clock::now();
+  const PlainIndex plain = build_plain(corpus.documents, [&] { signals.check(); });
+  const double serial_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+
+  const Comparison comparison = tmh::query(domain, [&] { return compare(index, plain, corpus.documents); });
+  print_results(options, {corpus, comparison, crew, counters, domain.tracking(), domain.detection(), domain.policy(),
+                          versions_left, serial_seconds});
+  if (comparison.difference_count != 0) {
+    fmt::print("DIFFERENT: {} differences from the serial index; the first:\n", comparison.difference_count);
+    for (const std::string &sentence : comparison.first_differences) fmt::print("  {}\n", sentence);
+  } else {
+    fmt::print("The index equals the one that plain serial code built: every word, document and count.\n");
+  }
+  domain.close();
+  return comparison.difference_count == 0;
+}
+
+Exit run(Options options) {
+  Signals signals;
+  const WorkFolder folder(options.domain_folder);
+  const std::string domain_folder = folder.path() + (folder.temporary() ? "/domain" : "");
+  Skipped expected;
+  if (options.tiny) {
+    if (!folder.temporary()) throw BadInput("--tiny makes its own folder; leave out --domain");
+    options.path = folder.path() + "/text";
+    options.workers = 2;
+    options.kills = 5;
+    options.cut = {2048, 8, 8};
+    expected = write_tiny_input(options.path, options.seed);
+  }
+  const Corpus corpus = find_input(options, signals);
+  print_input(options, corpus);
+  if (options.cut.batch_bytes == 0) options.cut.batch_bytes = batch_bytes_for(corpus.bytes);
+  if (options.tiny && describe(corpus.skipped) != describe(expected)) {
+    throw std::runtime_error(
+        fmt::format("skipped {}, but there was: {}", describe(corpus.skipped), describe(expected)));
+  }
+  const bool equal = build_and_compare(options, domain_folder, corpus, signals);
+  if (!folder.temporary()) fmt::print("The domain stays in {}.\n", folder.path());
+  return equal ? Exit::kEqual : Exit::kDifferent;
+}
+
+int main_program(int argc, const char *const *argv) {
+  Options options;
+  if (const int code = parse_command_line(argc, argv, &options); code >= 0) return code;
+  const auto complain = [](const char *what, Exit code) {
+    std::fflush(stdout);
+    fmt::print(stderr, "tmh_inverted_index: {}\n", what);
+    return static_cast<int>(code);
+  };
+  try {
+    if (options.worker_slot >= 0) {
+      run_worker(options);
+      return static_cast<int>(Exit::kEqual);
+    }
+    (void)domain_options(options, "");  // refuses a wrong spelling before anything is made
+    return static_cast<int>(run(options));
+  } catch (const Interrupted &error) {
+    return complain(error.what(), Exit::kInterrupted);
+  } catch (const BadInput &error) {
+    return complain(error.what(), Exit::kBadInput);
+  } catch (const std::exception &error) {
+    return complain(error.what(), Exit::kDifferent);
+  }
+}
+
+}  // namespace
+}  // namespace inverted_index
+
+int main(int argc, char **argv) { return inverted_index::main_program(argc, argv); }

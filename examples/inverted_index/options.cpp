@@ -1,0 +1,99 @@
+// examples/inverted_index/options.cpp -- the command line.
+#include "examples/inverted_index/options.h"
+
+#include <unistd.h>
+
+#include <random>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "examples/inverted_index/bad_input.h"
+
+namespace inverted_index {
+
+int parse_command_line(int argc, const char *const *argv, Options *options) {
+  CLI::App app{
+      "Several processes build one inverted index of real text in std::map, in transactional memory, while they are\n"
+      "killed at random; the result is compared with an index that plain code builds."};
+  app.name("tmh_inverted_index");
+  options->seed = std::random_device{}();
+
+  app.add_option("path", options->path, "file or folder to index (default: texts that every Debian ships)");
+  app.add_option("--workers", options->workers, "worker processes")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--kills", options->kills, "workers to kill during the run")
+      ->check(CLI::Range(0, 100'000))
+      ->capture_default_str();
+  app.add_flag("--no-kills", options->no_kills, "kill nobody");
+  app.add_option("--seed", options->seed, "chooses whom to kill and when; also TMH_SEED (default: random, printed)")
+      ->envname("TMH_SEED");
+  app.add_option("--limit-files", options->limits.files, "index at most so many files, 0: all")->capture_default_str();
+  app.add_option("--limit-bytes", options->limits.bytes, "index at most so many bytes, 0: all")->capture_default_str();
+  app.add_option("--limit-file-bytes", options->limits.file_bytes,
+                 "of each file in a folder index at most so many bytes, 0: all")
+      ->capture_default_str();
+  app.add_option("--detection", options->detection, tmh::detection_values());
+  app.add_option("--tracking", options->tracking, tmh::tracking_values());
+  app.add_option("--policy", options->policy, tmh::policy_values());
+  app.add_option("--domain", options->domain_folder, "use this new or empty folder, and keep it");
+  app.add_flag("--tiny", options->tiny, "a little generated text, 2 workers, 5 kills: a test");
+
+  const std::string tuning = "How the work is cut";
+  app.add_option("--batch-bytes", options->cut.batch_bytes, "text per batch, 0: a 64th of the text, 2 KiB to 128 KiB")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 30))
+      ->capture_default_str()
+      ->group(tuning);
+  app.add_option("--shards", options->cut.shard_count, "maps that the index is divided into")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str()
+      ->group(tuning);
+  app.add_option("--lanes", options->cut.lane_count, "queues of batches")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str()
+      ->group(tuning);
+
+  // An empty group hides an option from --help: these are between the parent and its workers.
+  app.add_option("--worker", options->worker_slot)->group("");
+  app.add_option("--parent", options->parent)->group("");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    const bool asked = error.get_exit_code() == 0;  // --help
+    return app.exit(error) == 0 && asked ? static_cast<int>(Exit::kEqual) : static_cast<int>(Exit::kBadInput);
+  }
+  return -1;
+}
+
+tmh::DomainOptions domain_options(const Options &options, const std::string &participant_name) {
+  tmh::DomainOptions result;
+  result.name = participant_name;
+  result.policy = options.policy;
+  tmh::Policy policy;
+  if (!options.detection.empty() && tmh::parse(options.detection, &result.detection) != tmh::Errc::kOk) {
+    throw BadInput(
+        fmt::format("{} is no detection mode; right values: {}", options.detection, tmh::detection_values()));
+  }
+  if (!options.tracking.empty() && tmh::parse(options.tracking, &result.tracking) != tmh::Errc::kOk) {
+    throw BadInput(fmt::format("{} is no tracking mode; right values: {}", options.tracking, tmh::tracking_values()));
+  }
+  if (!options.policy.empty() && tmh::parse(options.policy, &policy) != tmh::Errc::kOk) {
+    throw BadInput(fmt::format("{} is no policy; right values: {}", options.policy, tmh::policy_values()));
+  }
+  return result;
+}
+
+std::vector<std::string> worker_arguments(const Options &options, const std::string &folder, std::uint32_t slot) {
+  std::vector<std::string> arguments = {"--worker",  std::to_string(slot),
+                                        "--parent",  std::to_string(::getpid()),
+                                        "--workers", std::to_string(options.workers),
+                                        "--domain",  folder};
+  const auto pass = [&](const char *name, const std::string &value) {
+    if (!value.empty()) arguments.insert(arguments.end(), {name, value});
+  };
+  pass("--detection", options.detection);
+  pass("--tracking", options.tracking);
+  pass("--policy", options.policy);
+  return arguments;
+}
+
+}  // namespace inverted_index

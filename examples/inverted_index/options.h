@@ -1,0 +1,53 @@
+// examples/inverted_index/options.h -- what the command line says, and its translation for the library.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tmh/options.hpp>
+
+#include "examples/inverted_index/corpus.h"
+#include "examples/inverted_index/index.h"
+
+namespace inverted_index {
+
+// Exit codes, as README.md lists them.
+enum class Exit : int {
+  kEqual = 0,      // the index equals the serial one
+  kDifferent = 1,  // it does not, or a worker failed
+  kBadInput = 2,   // nothing was run
+  kInterrupted = 130,
+};
+
+struct Options {
+  std::string path;  // empty: default_sources()
+  std::uint32_t workers = 3;
+  std::uint32_t kills = 25;
+  bool no_kills = false;
+  bool tiny = false;
+  std::uint64_t seed = 0;
+  // 600 files, 8 MB: enough for tens of thousands of words, and seconds rather than minutes on two slow cores. 64 KiB of
+  // each: a few copyright files that repeat dozens of licences would otherwise take all the room.
+  Limits limits{600, 8'000'000, std::uint64_t{64} << 10};
+  Cut cut;
+  std::string detection, tracking, policy;  // as spelt in tmh/options.hpp; empty: unset
+  std::string domain_folder;                // empty: a temporary one
+  // Set by the parent in its workers only.
+  std::int32_t worker_slot = -1;
+  ::pid_t parent = 0;
+};
+
+// Fills `options`. Returns an exit code >= 0 when the program is to end now (--help, or a usage error, already printed).
+[[nodiscard]] int parse_command_line(int argc, const char *const *argv, Options *options);
+
+// Throws BadInput with one sentence that lists the right values.
+[[nodiscard]] tmh::DomainOptions domain_options(const Options &options, const std::string &participant_name);
+
+// The arguments of worker `slot`, program name excluded.
+[[nodiscard]] std::vector<std::string> worker_arguments(const Options &options, const std::string &folder,
+                                                        std::uint32_t slot);
+
+}  // namespace inverted_index

@@ -1,0 +1,74 @@
+# scripts/common.sh -- what demo and check share: installing packages, configuring a preset. Sourced by bash.
+# REQUIRES: $root is the project's folder.
+
+die() {
+  printf '%s\n' "$*" >&2
+  exit 1
+}
+
+is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+# Of the alternatives a|b|c: prints nothing when one is installed, else the first that apt offers (else the first).
+missing_of() {
+  local alternatives choice
+  IFS='|' read -r -a alternatives <<<"$1"
+  for choice in "${alternatives[@]}"; do
+    if is_installed "$choice"; then return; fi
+  done
+  for choice in "${alternatives[@]}"; do
+    if apt-cache show --no-all-versions "$choice" >/dev/null 2>&1; then
+      printf '%s\n' "$choice"
+      return
+    fi
+  done
+  printf '%s\n' "${alternatives[0]}"
+}
+
+# Lines "package reason" of the groups given.
+packages_of() {
+  local group name reason wanted
+  while read -r group name reason; do
+    for wanted in "$@"; do
+      if [ "$group" = "$wanted" ]; then printf '%s %s\n' "$name" "$reason"; fi
+    done
+  done < <(grep -v '^ *\(#\|$\)' "$root/scripts/packages.txt")
+}
+
+missing_packages() {
+  local name reason
+  packages_of "$@" | while read -r name reason; do missing_of "$name"; done
+}
+
+# Installs what is missing of the package groups given. TMH_NO_INSTALL=1: trusts that all is there, on any system.
+install_packages() {
+  local missing as_root=()
+  [ "${TMH_NO_INSTALL:-0}" = 1 ] && return
+  if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    echo "This is not Debian or Ubuntu. Please install what these Debian packages hold:" >&2
+    packages_of "$@" | sed 's/^/  /' >&2
+    die "then run this again with TMH_NO_INSTALL=1."
+  fi
+  missing=$(missing_packages "$@")
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || die "Not root, and no sudo here. As root: apt-get install --no-install-recommends" $missing
+    as_root=(sudo)
+    [ -t 0 ] || as_root=(sudo -n)  # nobody there to type a password: fail, do not wait
+  fi
+  echo "Installing:" $missing
+  "${as_root[@]}" apt-get update -qq || echo "apt-get update failed; trying with the package lists that are there." >&2
+  missing=$(missing_packages "$@")  # again: a bare system had no lists to choose from
+  # no-remove: an older Boost that other software needs is the owner's decision, not ours.
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends --no-remove $missing ||
+    die "Could not install: $missing"
+}
+
+# configure <preset> [cmake arguments]. A build folder that came along when the project was copied is started afresh.
+configure() {
+  local preset=$1 cache="$root/build/$1/CMakeCache.txt" fresh=()
+  shift
+  if [ -f "$cache" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$cache"; then
+    fresh=(--fresh)
+  fi
+  (cd "$root" && cmake --preset "$preset" "${fresh[@]}" --log-level=WARNING "$@") || die "Configuring $preset failed."
+}

@@ -1,0 +1,297 @@
+// tests/bad_calls_test.cpp -- calls at the wrong time or with wrong arguments, and an environment that refuses: an Errc each.
+// Invariants: a refused call changes nothing; the domain works afterwards.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <string>
+
+#include "tests/support/stage.h"
+
+namespace tmh::test {
+namespace {
+
+class BadCallTest : public testing::Test {
+ protected:
+  static DomainOptions plain() {
+    DomainOptions options;
+    options.tracking = Tracking::kSignalHot;  // permitted everywhere
+    return options;
+  }
+  [[nodiscard]] Actor actor() const { return {folder_.path(), plain()}; }
+  TempFolder folder_;
+};
+
+TEST_F(BadCallTest, CallsThatNeedAnInstance) {
+  const Actor self = actor();
+  const Segment heap = self.domain.map("heap.tmh");
+  expect_error(Errc::kEndWithoutBegin, [&] { static_cast<void>(self.domain.end()); });
+  expect_error(Errc::kEndWithoutBegin, [&] { self.domain.end_query(); });
+  expect_error(Errc::kEndWithoutBegin, [&] { self.domain.abort(); });
+  expect_error(Errc::kEndWithoutBegin, [&] { static_cast<void>(self.domain.validate()); });
+  expect_error(Errc::kEndWithoutBegin, [&] { self.domain.advise(self.first.data(), Access::kRead); });
+  expect_error(Errc::kEndWithoutBegin, [&] { static_cast<void>(heap.allocate(8)); });
+  expect_error(Errc::kEndWithoutBegin, [&] { static_cast<void>(heap.root_cell("r")); });
+  self.commit(0, 1);
+  EXPECT_EQ(self.committed(), 1U);
+}
+
+TEST_F(BadCallTest, CallsThatNoInstanceMayContain) {
+  Actor self = actor();
+  self.domain.begin();
+  self.set(0, 1);
+  expect_error(Errc::kInstanceRunning, [&] { self.domain.close(); });
+  expect_error(Errc::kInstanceRunning, [&] { self.domain.set_policy("self-abort"); });
+  try {
+    self.domain.unmap(self.first);
+    ADD_FAILURE() << "unmapped under a running instance";
+  } catch (const Error &error) {
+    EXPECT_TRUE(error.errc() == Errc::kInstanceRunning || error.errc() == Errc::kSegmentInUse) << error.what();
+  }
+  EXPECT_EQ(self.get(0), 1U);
+  EXPECT_EQ(self.domain.end(), Status::kCommitted);
+  EXPECT_EQ(self.committed(), 1U);
+}
+
+TEST_F(BadCallTest, NestedMisuseIsRefused) {
+  const Actor self = actor();
+  self.domain.begin_query();
+  expect_error(Errc::kNestedMisuse, [&] { self.domain.begin(); });
+  expect_error(Errc::kNestedMisuse, [&] { static_cast<void>(self.domain.end()); });
+  self.domain.end_query();
+  self.domain.begin();
+  expect_error(Errc::kNestedMisuse, [&] { self.domain.end_query(); });
+  EXPECT_EQ(self.domain.end(), Status::kCommitted);
+}
+
+TEST_F(BadCallTest, QueryThatWritesIsReported) {
+  const Actor self = actor();
+  expect_error(Errc::kQueryWrote, [&] { query(self.domain, [&] { self.set(3, 1); }); });
+  EXPECT_EQ(self.committed(3), 0U);
+}
+
+TEST_F(BadCallTest, AdviceOutsideEverySegment) {
+  const Actor self = actor();
+  int local = 0;
+  self.domain.begin();
+  expect_error(Errc::kNotMapped, [&] { self.domain.advise(&local, Access::kRead); });
+  expect_error(Errc::kNotMapped, [&] { self.domain.advise(nullptr, Access::kRead); });
+  EXPECT_EQ(self.domain.end(), Status::kCommitted);
+}
+
+TEST_F(BadCallTest, HeapCallsOnARawSegment) {
+  const Actor self = actor();
+  self.domain.begin();
+  expect_error(Errc::kNotAHeap, [&] { static_cast<void>(self.first.allocate(8)); });
+  expect_error(Errc::kNotAHeap, [&] { static_cast<void>(self.first.root_cell("r")); });
+  self.domain.abort();
+  expect_error(Errc::kNotAHeap, [&] { static_cast<void>(self.first.root<int>("r")); });
+}
+
+TEST_F(BadCallTest, FileWithoutOurHeaderIsNoHeap) {
+  write_file(folder_ / "text.txt", std::string(1 << 20, 't'));
+  const Domain domain = Domain::open(folder_.path(), plain());
+  expect_error(
+      Errc::kNotAHeap, [&] { static_cast<void>(domain.map("text.txt")); }, "text.txt");
+  EXPECT_TRUE(read_file(folder_ / "text.txt") == std::string(1 << 20, 't')) << "a refused file was changed";
+}
+
+TEST_F(BadCallTest, BadFreesAreRefused) {
+  const Actor self = actor();
+  const Segment heap = self.domain.map("heap.tmh");
+  int local = 0;
+  atomically(self.domain, [&] {
+    auto *block = static_cast<std::byte *>(heap.allocate(64));
+    expect_error(Errc::kBadFree, [&] { heap.deallocate(&local); });
+    expect_error(Errc::kBadFree, [&] { heap.deallocate(block + 8); });
+    heap.deallocate(block);
+    expect_error(Errc::kBadFree, [&] { heap.deallocate(block); });
+    EXPECT_NO_THROW(heap.deallocate(nullptr));
+  });
+}
+
+TEST_F(BadCallTest, AllocationBeyondTheSegmentIsFull) {
+  const Actor self = actor();
+  SegmentOptions small;
+  small.size_bytes = 1 << 20;
+  small.max_bytes = 1 << 20;
+  const Segment heap = self.domain.map("heap.tmh", small);
+  self.domain.begin();
+  expect_error(Errc::kSegmentFull, [&] { static_cast<void>(heap.allocate(2 << 20)); });
+  void *block = heap.allocate(1000);
+  EXPECT_NE(block, nullptr);
+  EXPECT_EQ(self.domain.end(), Status::kCommitted);
+}
+
+TEST_F(BadCallTest, AlignmentMustBeAPowerOfTwoUpToAPage) {
+  const Actor self = actor();
+  const Segment heap = self.domain.map("heap.tmh");
+  self.domain.begin();
+  for (const std::size_t alignment : {std::size_t{0}, std::size_t{3}, std::size_t{8192}}) {
+    try {
+      static_cast<void>(heap.allocate(8, alignment));
+      ADD_FAILURE() << "alignment " << alignment << " was accepted";
+    } catch (const Error &error) {
+      EXPECT_TRUE(error.errc() == Errc::kBadArgument || error.errc() == Errc::kMisalignedAddress) << error.what();
+    }
+  }
+  self.domain.abort();
+}
+
+TEST_F(BadCallTest, RootOfAnotherTypeIsAMismatch) {
+  const Actor self = actor();
+  const Segment heap = self.domain.map("heap.tmh");
+  const std::uint64_t *root = heap.root<std::uint64_t>("r");
+  expect_error(
+      Errc::kRootMismatch, [&] { static_cast<void>(heap.root<char>("r")); }, "r");
+  EXPECT_EQ(query(self.domain, [&] { return *root; }), 0U);
+  EXPECT_EQ(heap.root<std::uint64_t>("r"), root);
+}
+
+TEST_F(BadCallTest, ClosedDomainRefusesCalls) {
+  Actor self = actor();
+  Domain copy = self.domain;
+  self.domain.close();
+  EXPECT_THROW(copy.begin(), Error);
+  EXPECT_THROW(static_cast<void>(copy.map("b.raw", raw_segment())), Error);
+}
+
+TEST_F(BadCallTest, EmptyHandlesRefuseCalls) {
+  const Domain nothing;
+  EXPECT_FALSE(nothing);
+  expect_error(Errc::kNotInitialized, [&] { nothing.begin(); });
+  expect_error(Errc::kNotInitialized, [&] { static_cast<void>(nothing.map("a.raw")); });
+  EXPECT_FALSE(Segment());
+}
+
+TEST_F(BadCallTest, ForkedChildIsDetached) {
+  const Actor self = actor();
+  expect_child("child", [&] { expect_error(Errc::kDetached, [&] { self.domain.begin(); }); });
+}
+
+TEST_F(BadCallTest, LastErrorTellsTheDetail) {
+  const Actor self = actor();
+  std::error_code ec;
+  static_cast<void>(self.domain.unmap("nothing-like-this.raw", ec));
+  EXPECT_NE(self.domain.last_error().find("nothing-like-this.raw"), std::string::npos) << self.domain.last_error();
+}
+
+// --- an environment that refuses --------------------------------------------------------------------------------------------------
+
+// From here on this process gets EPERM from the system call `number`.
+void forbid(unsigned number) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{4, program};
+  ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+
+TEST_F(BadCallTest, KernelTrackingThatIsNotPermittedIsUnavailable) {
+  for (const Tracking tracking : {Tracking::kKernel, Tracking::kKernelHot}) {
+    expect_child("without perf events", [&] {
+      forbid(SYS_perf_event_open);
+      DomainOptions options;
+      options.tracking = tracking;
+      expect_error(Errc::kTrackingUnavailable, [&] { static_cast<void>(Domain::open(folder_.path(), options)); });
+    });
+  }
+}
+
+TEST_F(BadCallTest, AutomaticTrackingFallsBackToSignalsAndSaysWhy) {
+  expect_child("without perf events", [&] {
+    forbid(SYS_perf_event_open);
+    unsetenv("TMH_TRACKING");
+    const Actor self(folder_.path(), DomainOptions{});
+    EXPECT_EQ(self.domain.tracking().tracking, Tracking::kSignalHot);
+    EXPECT_NE(self.domain.tracking().reason.find("perf"), std::string::npos) << self.domain.tracking().reason;
+    self.commit(0, 1);
+    EXPECT_EQ(self.committed(), 1U);
+  });
+}
+
+TEST_F(BadCallTest, AddressSpaceThatRunsOutIsOutOfMemory) {
+  expect_child("small", [&] {
+    const Domain domain = Domain::open(folder_.path(), plain());
+    const rlimit limit{rlim_t{1} << 40, rlim_t{1} << 40};
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+    SegmentOptions huge = raw_segment();
+    huge.max_bytes = std::uint64_t{1} << 40;
+    expect_error(Errc::kOutOfMemory, [&] { static_cast<void>(domain.map("huge.raw", huge)); });
+    EXPECT_TRUE(domain.map("small.raw", raw_segment())) << "the refused segment left something behind";
+  });
+}
+
+TEST_F(BadCallTest, FileSizeLimitIsAnIoErrorNotASignal) {
+  expect_child("limited", [&] {
+    signal(SIGXFSZ, SIG_IGN);  // as programs that set the limit must
+    const Domain domain = Domain::open(folder_.path(), plain());
+    const rlimit limit{rlim_t{1} << 30, rlim_t{1} << 30};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    std::error_code ec;
+    EXPECT_FALSE(domain.map("big.raw", raw_segment(std::uint64_t{2} << 30), ec));
+    EXPECT_TRUE(ec == make_error_code(Errc::kIo) || ec == make_error_code(Errc::kDiskFull)) << ec.message();
+    EXPECT_TRUE(domain.map("small.raw", raw_segment()));
+  });
+}
+
+// A device of its own, in a mount namespace that goes with the child.
+bool mount_small_device(const std::string &folder) {
+  if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+  return mount("tmh-test", folder.c_str(), "tmpfs", 0, "size=48m") == 0;
+}
+
+TEST_F(BadCallTest, FullDiskIsAnErrorNotASignal) {
+  constexpr int kMayNotMount = 77;
+  const ChildEnd end = run_in_child("writer", [&] {
+    if (!mount_small_device(folder_.path())) _exit(kMayNotMount);
+    const Domain domain = Domain::open(folder_.path(), plain());
+    const Segment segment = domain.map("data.raw", raw_segment(256 << 20));
+    constexpr std::uint64_t kChunkPages = 1024;
+    bool refused = false;
+    for (std::uint64_t chunk = 0; chunk < 64 && !refused; ++chunk) {
+      domain.begin();
+      for (std::uint64_t page = 0; page < kChunkPages; ++page) {
+        store(segment.data()[(chunk * kChunkPages + page) * kPageBytes], std::byte{1});
+      }
+      try {
+        refused = domain.end() == Status::kAborted;
+      } catch (const Error &error) {
+        EXPECT_EQ(error.errc(), Errc::kDiskFull) << error.what();
+        refused = true;
+      }
+      if (domain.depth() != 0) domain.abort();
+    }
+    EXPECT_TRUE(refused) << "256 MiB went onto a device of 48 MiB";
+    EXPECT_GT(domain.counters().aborts[static_cast<std::size_t>(AbortCause::kNoSpace)], 0U);
+    query(domain, [&] { EXPECT_EQ(load(segment.data()[0]), std::byte{1}); });
+  });
+  if (end.exit_code == kMayNotMount) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  EXPECT_TRUE(end.succeeded()) << "exit code " << end.exit_code << ", signal " << end.signal;
+}
+
+TEST(ErrcTest, EveryCodeHasItsOwnSentence) {
+  std::string seen;
+  for (int code = 0; code <= static_cast<int>(Errc::kOutOfMemory); ++code) {
+    const char *text = message(static_cast<Errc>(code));
+    ASSERT_NE(text, nullptr);
+    EXPECT_EQ(seen.find("\n" + std::string(text) + "\n"), std::string::npos) << code << " repeats: " << text;
+    seen += "\n" + std::string(text) + "\n";
+  }
+  EXPECT_NE(message(static_cast<Errc>(12345)), nullptr);
+  EXPECT_STREQ(category().name(), "tmh");
+}
+
+}  // namespace
+}  // namespace tmh::test

@@ -1,0 +1,447 @@
+// tests/libxac_test.cpp -- the C interface: what each function returns, for right and for bad input.
+// Invariants: (1) every misuse has its own negative code, which xLastError() repeats and xStrError() explains. (2) A refused
+//             call changes nothing. (3) No call lets an exception out.
+#include <gtest/gtest.h>
+#include <xac.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <set>
+#include <string>
+#include <thread>
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tmh/error.hpp>
+
+#include "tests/support/children.h"
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+namespace {
+
+constexpr int code(Errc errc) { return -static_cast<int>(errc); }
+
+// The functions under test belong to the process, so every test leaves it without a session.
+class Libxac : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    if (xShutdown() == code(Errc::kInstanceRunning)) {
+      while (xendQuery() == 0 || xend() > 0) {
+      }
+      EXPECT_EQ(xShutdown(), 0);
+    }
+  }
+
+  void init() { ASSERT_EQ(xInit(folder_.path().c_str(), NONDURABLE), 0) << xStrError(xLastError()); }
+
+  int *map(const char *name, std::size_t length) {
+    void *address = xMmap(name, length);
+    EXPECT_NE(address, MAP_FAILED) << xStrError(xLastError());
+    return static_cast<int *>(address);
+  }
+
+  TempFolder folder_;
+};
+
+void expect_map_fails(const char *name, std::size_t length, Errc errc) {
+  EXPECT_EQ(xMmap(name, length), MAP_FAILED);
+  EXPECT_EQ(xLastError(), code(errc)) << xStrError(xLastError());
+}
+
+TEST_F(Libxac, EveryCallBeforeInitIsRefused) {
+  int word = 0;
+  EXPECT_EQ(xShutdown(), code(Errc::kNotInitialized));
+  EXPECT_EQ(xMunmap("input.db"), code(Errc::kNotInitialized));
+  EXPECT_EQ(xbegin(), code(Errc::kNotInitialized));
+  EXPECT_EQ(xend(), code(Errc::kNotInitialized));
+  EXPECT_EQ(xValidate(), code(Errc::kNotInitialized));
+  EXPECT_EQ(xbeginQuery(), code(Errc::kNotInitialized));
+  EXPECT_EQ(xendQuery(), code(Errc::kNotInitialized));
+  EXPECT_EQ(setPageAccess(&word, READ), code(Errc::kNotInitialized));
+  EXPECT_EQ(xSetPolicy("oldest-wins"), code(Errc::kNotInitialized));
+  expect_map_fails("input.db", PAGESIZE, Errc::kNotInitialized);
+  EXPECT_EQ(xMalloc(8), nullptr);
+  EXPECT_EQ(xRoot("root"), nullptr);
+  EXPECT_EQ(xLastError(), code(Errc::kNotInitialized));
+}
+
+TEST_F(Libxac, InitRefusesBadPathAndFlags) {
+  EXPECT_EQ(xInit(nullptr, NONDURABLE), code(Errc::kBadArgument));
+  EXPECT_EQ(xInit("", NONDURABLE), code(Errc::kBadArgument));
+  EXPECT_EQ(xInit(folder_.path().c_str(), 2), code(Errc::kBadArgument));
+  EXPECT_EQ(xInit(folder_.path().c_str(), -1), code(Errc::kBadArgument));
+  EXPECT_EQ(xShutdown(), code(Errc::kNotInitialized));  // none of them left a session
+}
+
+TEST_F(Libxac, DurableIsNotYetThere) {
+  EXPECT_EQ(xInit(folder_.path().c_str(), DURABLE), code(Errc::kDurableNotYet));
+  EXPECT_EQ(xLastError(), code(Errc::kDurableNotYet));
+}
+
+TEST_F(Libxac, InitReportsWhyTheDomainCannotBeOpened) {
+  write_file(folder_ / "file", "not a folder");
+  EXPECT_LT(xInit((folder_ / "file").c_str(), NONDURABLE), 0);
+  EXPECT_STRNE(xStrError(xLastError()), xStrError(0));
+  EXPECT_EQ(xbegin(), code(Errc::kNotInitialized));
+}
+
+TEST_F(Libxac, SecondInitIsRefusedAndTheFirstSessionStays) {
+  init();
+  EXPECT_EQ(xInit(folder_.path().c_str(), NONDURABLE), code(Errc::kAlreadyInitialized));
+  EXPECT_EQ(xbegin(), 0);
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, ShutdownThenInitStartsAnew) {
+  init();
+  ASSERT_EQ(xShutdown(), 0);
+  EXPECT_EQ(xShutdown(), code(Errc::kNotInitialized));
+  init();
+}
+
+TEST_F(Libxac, ShutdownInsideATransactionIsRefused) {
+  init();
+  ASSERT_EQ(xbegin(), 0);
+  EXPECT_EQ(xShutdown(), code(Errc::kInstanceRunning));
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, MmapRefusesBadNamesAndLengths) {
+  init();
+  expect_map_fails(nullptr, PAGESIZE, Errc::kBadArgument);
+  expect_map_fails("", PAGESIZE, Errc::kBadArgument);
+  expect_map_fails("input.db", 0, Errc::kBadArgument);
+  expect_map_fails("input.db", 1, Errc::kMisalignedLength);
+  expect_map_fails("input.db", PAGESIZE + 1, Errc::kMisalignedLength);
+  expect_map_fails("heap.tmh", PAGESIZE, Errc::kBadArgument);
+  struct stat status;
+  EXPECT_NE(::stat((folder_ / "input.db").c_str(), &status), 0) << "a refused call made the file";
+}
+
+TEST_F(Libxac, MmapTwiceIsRefusedAndTheFirstMappingStays) {
+  init();
+  int *x = map("input.db", PAGESIZE);
+  expect_map_fails("input.db", PAGESIZE, Errc::kSegmentInUse);
+  ASSERT_EQ(xbegin(), 0);
+  x[0] = 7;
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, MmapExtendsAShortFileAndKeepsItsBytes) {
+  write_file(folder_ / "input.db", "abc");
+  init();
+  const char *bytes = reinterpret_cast<const char *>(map("input.db", 3 * PAGESIZE));
+  ASSERT_EQ(xbegin(), 0);
+  EXPECT_EQ(std::memcmp(bytes, "abc\0", 4), 0);
+  EXPECT_EQ(bytes[3 * PAGESIZE - 1], 0);
+  EXPECT_EQ(xend(), COMMITTED);
+  ASSERT_EQ(xShutdown(), 0);
+  EXPECT_EQ(read_file(folder_ / "input.db").size(), 3U * PAGESIZE);
+}
+
+TEST_F(Libxac, MmapOfALongerFileTakesItsBeginning) {
+  write_file(folder_ / "input.db", std::string(5 * PAGESIZE, 'z'));
+  init();
+  char *bytes = reinterpret_cast<char *>(map("input.db", 2 * PAGESIZE));
+  ASSERT_EQ(xbegin(), 0);
+  bytes[2 * PAGESIZE - 1] = 'y';
+  EXPECT_EQ(xend(), COMMITTED);
+  ASSERT_EQ(xShutdown(), 0);
+  std::string expected(5 * PAGESIZE, 'z');
+  expected[2 * PAGESIZE - 1] = 'y';
+  EXPECT_TRUE(read_file(folder_ / "input.db") == expected);
+}
+
+TEST_F(Libxac, ShutdownLeavesTheCommittedBytesInTheFile) {
+  init();
+  int *x = map("input.db", PAGESIZE);
+  ASSERT_EQ(xbegin(), 0);
+  x[5] = 0x01020304;
+  EXPECT_EQ(xend(), COMMITTED);
+  ASSERT_EQ(xShutdown(), 0);
+  EXPECT_EQ(read_file(folder_ / "input.db").substr(20, 4), "\x04\x03\x02\x01");
+}
+
+TEST_F(Libxac, AnotherProcessMayMapMoreOfTheSameFile) {
+  init();
+  int *x = map("input.db", PAGESIZE);
+  expect_child("maps more", [&] {
+    ASSERT_EQ(xInit(folder_.path().c_str(), NONDURABLE), 0) << xStrError(xLastError());
+    int *larger = map("input.db", 4 * PAGESIZE);
+    EXPECT_EQ(larger, x) << "the address is the same in every process";
+    ASSERT_EQ(xbegin(), 0);
+    larger[0] = 1;
+    larger[4 * PAGESIZE / sizeof(int) - 1] = 2;
+    EXPECT_EQ(xend(), COMMITTED);
+    EXPECT_EQ(xShutdown(), 0);
+  });
+  ASSERT_EQ(xbegin(), 0);
+  EXPECT_EQ(x[0], 1);
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, MunmapRefusesWhatIsNotMapped) {
+  init();
+  EXPECT_EQ(xMunmap(nullptr), code(Errc::kBadArgument));
+  EXPECT_EQ(xMunmap(""), code(Errc::kBadArgument));
+  EXPECT_EQ(xMunmap("input.db"), code(Errc::kNotMapped));
+  (void)map("input.db", PAGESIZE);
+  EXPECT_EQ(xMunmap("other.db"), code(Errc::kNotMapped));
+  EXPECT_EQ(xMunmap("input.db"), 0);
+  EXPECT_EQ(xMunmap("input.db"), code(Errc::kNotMapped));
+}
+
+TEST_F(Libxac, MunmapInsideATransactionIsRefused) {
+  init();
+  (void)map("input.db", PAGESIZE);
+  ASSERT_EQ(xbegin(), 0);
+  EXPECT_EQ(xMunmap("input.db"), code(Errc::kInstanceRunning));
+  EXPECT_EQ(xend(), COMMITTED);
+  EXPECT_EQ(xMunmap("input.db"), 0);
+}
+
+TEST_F(Libxac, MunmapAndMmapAgainShowsTheCommittedBytes) {
+  init();
+  int *x = map("input.db", PAGESIZE);
+  ASSERT_EQ(xbegin(), 0);
+  x[0] = 11;
+  EXPECT_EQ(xend(), COMMITTED);
+  ASSERT_EQ(xMunmap("input.db"), 0);
+  x = map("input.db", PAGESIZE);
+  ASSERT_EQ(xbegin(), 0);
+  EXPECT_EQ(x[0], 11);
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, EndAndValidateWithoutBeginAreRefused) {
+  init();
+  EXPECT_EQ(xend(), code(Errc::kEndWithoutBegin));
+  EXPECT_EQ(xendQuery(), code(Errc::kEndWithoutBegin));
+  EXPECT_EQ(xValidate(), code(Errc::kEndWithoutBegin));
+}
+
+TEST_F(Libxac, NestedTransactionsAreSubsumed) {
+  init();
+  int *x = map("input.db", PAGESIZE);
+  ASSERT_EQ(xbegin(), 0);
+  ASSERT_EQ(xbegin(), 0);
+  x[0] = 1;
+  EXPECT_EQ(xValidate(), PENDING);
+  EXPECT_EQ(xend(), PENDING);
+  EXPECT_EQ(xend(), COMMITTED);
+  EXPECT_EQ(xend(), code(Errc::kEndWithoutBegin));
+}
+
+TEST_F(Libxac, MismatchedBeginAndEndAreRefused) {
+  init();
+  ASSERT_EQ(xbeginQuery(), 0);
+  EXPECT_EQ(xbegin(), code(Errc::kNestedMisuse));
+  EXPECT_EQ(xend(), code(Errc::kNestedMisuse));
+  EXPECT_EQ(xendQuery(), 0);
+  ASSERT_EQ(xbegin(), 0);
+  EXPECT_EQ(xendQuery(), code(Errc::kNestedMisuse));
+  ASSERT_EQ(xbeginQuery(), 0);  // legal inside a transaction (thesis, section 2.3)
+  EXPECT_EQ(xendQuery(), 0);
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, AQueryThatWritesIsToldSoAndItsStoresAreDiscarded) {
+  init();
+  int *x = map("input.db", PAGESIZE);
+  ASSERT_EQ(xbeginQuery(), 0);
+  x[3] = 5;
+  EXPECT_EQ(xendQuery(), code(Errc::kQueryWrote));
+  EXPECT_EQ(xLastError(), code(Errc::kQueryWrote));
+  ASSERT_EQ(xbeginQuery(), 0);
+  EXPECT_EQ(x[3], 0);
+  EXPECT_EQ(xendQuery(), 0);
+}
+
+// The loser learns it at xend, and sees one consistent view meanwhile.
+TEST_F(Libxac, ConflictAbortsAndRollsBackTheSegmentOnly) {
+  init();
+  int *x = map("input.db", PAGESIZE);
+  ASSERT_EQ(xbegin(), 0);
+  const int seen = x[0];
+  x[1] = 99;
+  // Forked inside the transaction: the child starts detached, so its own session is a third party to it.
+  expect_child("commits a conflicting store", [&] {
+    EXPECT_EQ(xbegin(), code(Errc::kDetached));
+    ASSERT_EQ(xInit(folder_.path().c_str(), NONDURABLE), 0) << xStrError(xLastError());
+    int *mine = map("input.db", PAGESIZE);
+    do {
+      ASSERT_EQ(xbegin(), 0);
+      mine[0] = 42;
+    } while (xend() == ABORTED);
+    EXPECT_EQ(xShutdown(), 0);
+  });
+  EXPECT_EQ(x[0], seen) << "a doomed transaction still sees its snapshot";
+  EXPECT_EQ(xend(), ABORTED);
+  ASSERT_EQ(xbegin(), 0);
+  EXPECT_EQ(x[0], 42);
+  EXPECT_EQ(x[1], 0);
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, PageAccessRefusesBadInput) {
+  init();
+  int *x = map("input.db", 2 * PAGESIZE);
+  int local = 0;
+  EXPECT_EQ(setPageAccess(x, READ), code(Errc::kEndWithoutBegin));
+  ASSERT_EQ(xbegin(), 0);
+  EXPECT_EQ(setPageAccess(nullptr, READ), code(Errc::kBadArgument));
+  EXPECT_EQ(setPageAccess(x, 0), code(Errc::kBadArgument));
+  EXPECT_EQ(setPageAccess(x, 3), code(Errc::kBadArgument));
+  EXPECT_EQ(setPageAccess(&local, READ), code(Errc::kNotMapped));
+  EXPECT_EQ(setPageAccess(x + 1, READ), 0);
+  EXPECT_EQ(setPageAccess(x + PAGESIZE / sizeof(int), READ_WRITE), 0);
+  x[PAGESIZE / sizeof(int)] = 3;
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, HeapFunctionsOutsideATransactionAreRefused) {
+  init();
+  EXPECT_EQ(xMalloc(8), nullptr);
+  EXPECT_EQ(xLastError(), code(Errc::kEndWithoutBegin));
+  EXPECT_EQ(xRoot("root"), nullptr);
+  EXPECT_EQ(xLastError(), code(Errc::kEndWithoutBegin));
+  int local = 0;
+  xFree(&local);
+  EXPECT_EQ(xLastError(), code(Errc::kEndWithoutBegin));
+}
+
+TEST_F(Libxac, RootRefusesBadNames) {
+  init();
+  ASSERT_EQ(xbegin(), 0);
+  EXPECT_EQ(xRoot(nullptr), nullptr);
+  EXPECT_EQ(xLastError(), code(Errc::kBadArgument));
+  EXPECT_EQ(xRoot(""), nullptr);
+  EXPECT_EQ(xLastError(), code(Errc::kBadArgument));
+  EXPECT_EQ(xRoot(std::string(48, 'n').c_str()), nullptr);
+  EXPECT_EQ(xLastError(), code(Errc::kBadArgument));
+  EXPECT_NE(xRoot(std::string(47, 'n').c_str()), nullptr);
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, AListInTheHeapIsSeenByAnotherProcess) {
+  struct Node {
+    int value;
+    Node *next;
+  };
+  init();
+  ASSERT_EQ(xbegin(), 0);
+  for (int value = 1; value <= 3; ++value) {
+    Node **head = static_cast<Node **>(xRoot("list"));
+    ASSERT_NE(head, nullptr) << xStrError(xLastError());
+    Node *node = static_cast<Node *>(xMalloc(sizeof(Node)));
+    ASSERT_NE(node, nullptr) << xStrError(xLastError());
+    *node = {value, *head};
+    *head = node;
+  }
+  ASSERT_EQ(xend(), COMMITTED);
+  expect_child("walks the list and frees its head", [&] {
+    ASSERT_EQ(xInit(folder_.path().c_str(), NONDURABLE), 0) << xStrError(xLastError());
+    ASSERT_EQ(xbegin(), 0);
+    Node **head = static_cast<Node **>(xRoot("list"));
+    ASSERT_NE(head, nullptr);
+    EXPECT_EQ((*head)->value, 3);
+    EXPECT_EQ((*head)->next->next->value, 1);
+    Node *old = *head;
+    *head = old->next;
+    xFree(old);
+    ASSERT_EQ(xend(), COMMITTED);
+    EXPECT_EQ(xShutdown(), 0);
+  });
+  ASSERT_EQ(xbegin(), 0);
+  EXPECT_EQ((*static_cast<Node **>(xRoot("list")))->value, 2);
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, MallocGivesDistinctMemoryAndRefusesTheImpossible) {
+  init();
+  ASSERT_EQ(xbegin(), 0);
+  void *empty = xMalloc(0);
+  void *other = xMalloc(0);
+  EXPECT_NE(empty, nullptr);
+  EXPECT_NE(empty, other);
+  xFree(nullptr);
+  xFree(empty);
+  EXPECT_EQ(xMalloc(SIZE_MAX), nullptr);
+  EXPECT_EQ(xLastError(), code(Errc::kSegmentFull)) << xStrError(xLastError());
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, FreeOfAForeignPointerIsRefused) {
+  init();
+  ASSERT_EQ(xbegin(), 0);
+  int local = 0;
+  xFree(&local);
+  EXPECT_EQ(xLastError(), code(Errc::kBadFree)) << xStrError(xLastError());
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, SetPolicyRefusesBadSpecifications) {
+  init();
+  EXPECT_EQ(xSetPolicy(nullptr), code(Errc::kBadArgument));
+  EXPECT_EQ(xSetPolicy("eldest-wins"), code(Errc::kBadPolicy));
+  EXPECT_EQ(xSetPolicy("oldest-wins,keep-age,backoff=exponential"), 0);
+  ASSERT_EQ(xbegin(), 0);
+  EXPECT_EQ(xSetPolicy("self-abort"), code(Errc::kInstanceRunning));
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, AForkedChildIsDetachedUntilItInitialises) {
+  init();
+  (void)map("input.db", PAGESIZE);
+  expect_child("child", [&] {
+    EXPECT_EQ(xbegin(), code(Errc::kDetached));
+    EXPECT_EQ(xend(), code(Errc::kDetached));
+    expect_map_fails("input.db", PAGESIZE, Errc::kDetached);
+    EXPECT_EQ(xShutdown(), code(Errc::kDetached));
+    ASSERT_EQ(xInit(folder_.path().c_str(), NONDURABLE), 0) << xStrError(xLastError());
+    int *x = map("input.db", PAGESIZE);
+    ASSERT_EQ(xbegin(), 0);
+    x[0] = 8;
+    EXPECT_EQ(xend(), COMMITTED);
+    EXPECT_EQ(xShutdown(), 0);
+  });
+  EXPECT_EQ(xbegin(), 0) << "the parent's session is untouched";
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, LastErrorBelongsToItsThread) {
+  EXPECT_EQ(xbegin(), code(Errc::kNotInitialized));
+  int elsewhere = -1;
+  std::thread([&] { elsewhere = xLastError(); }).join();
+  EXPECT_EQ(elsewhere, 0);
+  EXPECT_EQ(xLastError(), code(Errc::kNotInitialized));
+}
+
+TEST(LibxacStrError, EveryCodeHasOneSentenceOfItsOwn) {
+  std::set<std::string> sentences;
+  for (int errc = 1; errc <= static_cast<int>(Errc::kOutOfMemory); ++errc) {
+    ASSERT_NE(xStrError(-errc), nullptr);
+    EXPECT_TRUE(sentences.insert(xStrError(-errc)).second) << -errc << ": " << xStrError(-errc);
+    if (errc > XAC_FAILED) {
+      EXPECT_STREQ(xStrError(errc), xStrError(-errc));
+    }
+  }
+  for (const int status : {COMMITTED, ABORTED, PENDING, FAILED}) {
+    EXPECT_TRUE(sentences.insert(xStrError(status)).second) << status << ": " << xStrError(status);
+  }
+}
+
+TEST(LibxacStrError, NumbersThatAreNoCodeHaveASentenceToo) {
+  for (const int number : {0, 1000, -1000, INT_MAX, INT_MIN}) {
+    ASSERT_NE(xStrError(number), nullptr);
+    EXPECT_STRNE(xStrError(number), "") << number;
+  }
+  EXPECT_STREQ(xStrError(1000), xStrError(INT_MIN));
+}
+
+}  // namespace
+}  // namespace tmh::test

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""style.py format|readmes|lines|headers <root> [--cc C] [--cxx C++] | --self-test -- style that a machine can judge.
+
+format   clang-format changes nothing (version 14: others break some lines elsewhere; without it the test is skipped)
+readmes  every folder of the layout has a README.md that says what the folder may include
+lines    no file is longer than 700 lines
+headers  every header of the public interface and of the layers compiles alone, twice included, without a warning;
+         xac.h also as C99 and C++11, and XAC_NO_SHORT_NAMES hides its short names
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+import source_tree
+
+SKIPPED = 77
+LINES_MAX = 700
+LAYOUT = ["include", "platform", "levels/storage", "levels/line", "levels/page", "hierarchy", "compat", "tools", "tests", "bench",
+          "examples", "papers", "cmake", "scripts"]
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Werror"]
+
+
+def clang_format_14():
+    for name in ("clang-format-14", "clang-format"):
+        path = shutil.which(name)
+        if path:
+            version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+            if re.search(r"version 14\.", version):
+                return path
+    return None
+
+
+def check_format(root, _):
+    tool = clang_format_14()
+    if tool is None:
+        print("SKIPPED: clang-format 14 is not installed")
+        sys.exit(SKIPPED)
+    files = [os.path.join(root, name) for name in source_tree.code_files(root)]
+    if not files:
+        return ["no source file found"]
+    answer = subprocess.run([tool, "--dry-run", "-Werror", *files], capture_output=True, text=True, check=False)
+    places = {}
+    for name, line in re.findall(r"^(.*?):(\d+):\d+: error: ", answer.stderr, re.MULTILINE):
+        places.setdefault(name, set()).add(int(line))
+    if answer.returncode != 0 and not places:
+        return [answer.stderr or "clang-format failed"]
+    return [f"{name}:{min(lines)}: {len(lines)} lines are not formatted; clang-format -i mends them" for name, lines in places.items()]
+
+
+def check_readmes(root, _):
+    problems = []
+    for folder in LAYOUT:
+        path = os.path.join(root, folder, "README.md")
+        if not os.path.isfile(path):
+            problems.append(f"{folder}/README.md is missing")
+        elif not re.search(r"\binclude", source_tree.read(root, folder + "/README.md"), re.IGNORECASE):
+            problems.append(f"{folder}/README.md does not say what the folder may include")
+    return problems
+
+
+def check_lines(root, _):
+    checked = (*source_tree.CODE, ".py", ".sh", ".cmake", ".txt")
+    problems = []
+    for name in source_tree.project_files(root):
+        # Stored source documents of papers/ are as long as they are.
+        if name.endswith(checked) and not (name.endswith(".txt") and name.startswith("papers/")):
+            lines = source_tree.read(root, name).count("\n")
+            if lines > LINES_MAX:
+                problems.append(f"{name}: {lines} lines, at most {LINES_MAX}")
+    return problems
+
+
+def compile_alone(root, compiler, language, standard, text):
+    command = [*compiler, "-x", language, "-std=" + standard, "-fsyntax-only", *WARNINGS, "-I", os.path.join(root, "include"), "-I", root, "-"]
+    answer = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    return [] if answer.returncode == 0 else [f"{standard}: {text.splitlines()[0]} does not compile alone:\n{answer.stderr}"]
+
+
+def check_headers(root, compilers):
+    jobs = []
+    for name in source_tree.code_files(root):
+        if name.endswith((".h", ".hpp")) and name.startswith(("include/", "platform/", "levels/", "hierarchy/", "compat/")):
+            line = f"#include <{name.removeprefix('include/')}>\n" if name.startswith("include/") else f'#include "{name}"\n'
+            jobs.append((compilers.cxx, "c++", "c++20", line + line))
+    xac = "#include <xac.h>\n"
+    if os.path.isfile(os.path.join(root, "include/xac.h")):
+        used = xac + xac + "int f(void);\nint f(void) { return COMMITTED + READ_WRITE; }\n"
+        hidden = ("#define XAC_NO_SHORT_NAMES\n" + xac + "#if defined COMMITTED || defined READ || defined DURABLE || defined PAGESIZE\n"
+                  "#error a short name is visible\n#endif\nint f(void);\nint f(void) { return XAC_COMMITTED; }\n")
+        jobs += [(compilers.cc, "c", "c99", used), (compilers.cc, "c", "c11", used), (compilers.cxx, "c++", "c++11", used),
+                 (compilers.cc, "c", "c99", hidden)]
+    if not jobs:
+        return ["no header found"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = pool.map(lambda job: compile_alone(root, *job), jobs)
+    return [problem for result in results for problem in result]
+
+
+CHECKS = {"format": check_format, "readmes": check_readmes, "lines": check_lines, "headers": check_headers}
+
+
+def self_test(compilers):
+    """Each check must pass a right tree and catch what is planted in a wrong one."""
+    own_root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    right = {folder + "/README.md": "May include: nothing.\n" for folder in LAYOUT}
+    right["include/tmh/a.hpp"] = "#pragma once\n\nint f(char *p);\n"
+    right["platform/a.cpp"] = "int f();\n" * LINES_MAX
+    right[".clang-format"] = source_tree.read(own_root, ".clang-format")
+    wrong = {
+        "format": {"platform/b.cpp": "int  f( );\n"},
+        "readmes": {"hierarchy/README.md": "A folder.\n"},
+        "lines": {"platform/b.cpp": "int f();\n" * (LINES_MAX + 1)},
+        "headers": {"platform/b.h": "#pragma once\ninline std::string f() { return {}; }\n"},
+    }
+    problems = []
+    for name, planted in wrong.items():
+        if name == "format" and clang_format_14() is None:
+            continue
+        with tempfile.TemporaryDirectory() as root:
+            source_tree.plant(root, right)
+            problems += [f"{name}, wrongly reported: {line}" for line in CHECKS[name](root, compilers)]
+            source_tree.plant(root, planted)
+            if not CHECKS[name](root, compilers):
+                problems.append(f"{name}: what was planted is not reported")
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("check", nargs="?", choices=CHECKS)
+    parser.add_argument("root", nargs="?")
+    parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--cc", default=["cc"], type=str.split)
+    parser.add_argument("--cxx", default=["c++"], type=str.split)
+    arguments = parser.parse_args()
+    problems = self_test(arguments) if arguments.self_test else CHECKS[arguments.check](arguments.root, arguments)
+    print("\n".join(problems) or "clean")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+// tests/support/board.cpp -- where the cells lie, and the recorded loads and stores.
+#include "tests/support/board.h"
+
+#include <sched.h>
+
+#include "tests/support/access.h"
+
+namespace tmh::test {
+
+Board::Board(const std::string &folder, const DomainOptions &options) : domain_(Domain::open(folder, options)) {
+  SegmentOptions segment;
+  segment.layout = Layout::kRaw;
+  segment.size_bytes = (kPages + 1) / 2 * kPageBytes;
+  segment.max_bytes = segment.size_bytes;
+  segments_[0] = domain_.map("board0.raw", segment);
+  segments_[1] = domain_.map("board1.raw", segment);
+}
+
+Slot *Board::slot(history::Cell cell) const noexcept {
+  const std::uint64_t page = cell % kPages;
+  // The page's first and last bytes are cells too.
+  constexpr std::uint64_t kOffsets[kSlotsPerPage] = {0, 64, 2048, kPageBytes - sizeof(Slot)};
+  return reinterpret_cast<Slot *>(segments_[page % 2].data() + page / 2 * kPageBytes + kOffsets[cell / kPages]);
+}
+
+void Player::jostle() {
+  constexpr std::uint32_t kOneAccessIn = 16;      // most instances meet another one, some run through
+  constexpr std::uint64_t kPatienceNs = 500'000;  // the others may wait as well, or be dead
+  if (attempts_ == nullptr || random_() % kOneAccessIn != 0) return;
+  const std::uint64_t before = attempts_->load(std::memory_order_relaxed);
+  const std::uint64_t until_ns = monotonic_ns() + kPatienceNs;
+  while (attempts_->load(std::memory_order_relaxed) == before && monotonic_ns() < until_ns) sched_yield();
+}
+
+std::uint64_t Player::read(history::Cell cell) {
+  jostle();
+  Slot *slot = board_.slot(cell);
+  lane_.read(cell, load(slot->version));
+  return load(slot->payload);
+}
+
+void Player::write(history::Cell cell, std::uint64_t payload) {
+  Slot *slot = board_.slot(cell);
+  lane_.read(cell, load(slot->version));
+  const history::Value fresh = lane_.fresh_value();
+  lane_.write(cell, fresh);
+  store(slot->version, fresh);
+  store(slot->payload, payload);
+  jostle();
+}
+
+}  // namespace tmh::test

@@ -1,0 +1,118 @@
+// tests/support/board.h -- a few pages of two raw segments as numbered cells, and recorded access to them.
+// Shape:     cell c lies on page c % kPages, page p in segment p % 2: neighbours in number are far apart in memory, and one
+//            page holds cells of different structures, so that instances also meet where they share nothing but a page.
+// Invariant: a cell's version is written together with its payload; the history knows versions, the workload payloads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include <tmh/domain.hpp>
+
+#include "tests/support/modes.h"
+#include "tests/support/recorder.h"
+
+namespace tmh::test {
+
+struct Slot {
+  std::uint64_t version;
+  std::uint64_t payload;
+};
+
+class Board {
+ public:
+  static constexpr std::uint64_t kPages = 6;
+  static constexpr std::uint64_t kSlotsPerPage = 4;
+  static constexpr std::uint64_t kCells = kPages * kSlotsPerPage;
+
+  // Opens the domain in `folder` and maps both segments. In the calling process only.
+  Board(const std::string &folder, const DomainOptions &options);
+
+  [[nodiscard]] const Domain &domain() const noexcept { return domain_; }
+  [[nodiscard]] Slot *slot(history::Cell cell) const noexcept;
+  void close() { domain_.close(); }
+
+ private:
+  Domain domain_;
+  Segment segments_[2];
+};
+
+// Instances of one process on a board, each recorded whatever becomes of it.
+class Player {
+ public:
+  // `attempts`, when given, is counted up by all players at the end of each attempt, and an instance sometimes waits in its middle
+  // until another one has ended (or a while has passed). Instances take microseconds; without that they would hardly ever
+  // meet where there are fewer processors than processes.
+  Player(const Board &board, Lane lane, std::atomic<std::uint64_t> *attempts = nullptr)
+      : board_(board), lane_(lane), random_(lane.process()), attempts_(attempts) {}
+
+  [[nodiscard]] const Domain &domain() const noexcept { return board_.domain(); }
+  [[nodiscard]] Lane &lane() noexcept { return lane_; }
+
+  // REQUIRES: inside attempt() or query(). Every load and store really happens (the compiler may not merge them).
+  [[nodiscard]] std::uint64_t read(history::Cell cell);
+  void write(history::Cell cell, std::uint64_t payload);  // reads the cell first
+
+  // Runs body() as one instance and tells how it ended. The body may call give_up().
+  template <class Body>
+  Status attempt(const Body &body);
+  // Attempts until one commits.
+  template <class Body>
+  void update(const Body &body);
+  template <class Body>
+  void query(const Body &body);
+
+  // Instances that aborted without having given up.
+  [[nodiscard]] std::uint64_t conflicts() const noexcept { return conflicts_; }
+
+  struct GivenUp {};
+  [[noreturn]] static void give_up() { throw GivenUp{}; }
+
+ private:
+  void jostle();
+  void attempt_ended() {
+    if (attempts_ != nullptr) attempts_->fetch_add(1, std::memory_order_relaxed);
+  }
+
+  const Board &board_;
+  Lane lane_;
+  std::minstd_rand random_;
+  std::atomic<std::uint64_t> *attempts_;
+  std::uint64_t conflicts_ = 0;
+};
+
+template <class Body>
+Status Player::attempt(const Body &body) {
+  lane_.begin(history::Kind::kUpdate);
+  domain().begin();
+  Status status = Status::kAborted;
+  try {
+    body();
+    status = domain().end();
+    if (status == Status::kAborted) ++conflicts_;
+  } catch (const GivenUp &) {
+    domain().abort();
+  }
+  lane_.end(status == Status::kCommitted ? history::Outcome::kCommitted : history::Outcome::kAborted);
+  attempt_ended();
+  return status;
+}
+
+template <class Body>
+void Player::update(const Body &body) {
+  while (attempt(body) != Status::kCommitted) domain().backoff();
+}
+
+template <class Body>
+void Player::query(const Body &body) {
+  lane_.begin(history::Kind::kQuery);
+  domain().begin_query();
+  body();
+  domain().end_query();
+  lane_.end(history::Outcome::kCommitted);
+  attempt_ended();
+}
+
+}  // namespace tmh::test

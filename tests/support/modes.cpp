@@ -1,0 +1,49 @@
+// tests/support/modes.cpp -- asks the library which modes work here.
+#include "tests/support/modes.h"
+
+#include <cstring>
+#include <map>
+#include <ostream>
+
+#include <gtest/gtest.h>
+#include <tmh/domain.hpp>
+
+#include "tests/support/children.h"
+#include "tests/support/shared.h"
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+
+DomainOptions options_for(const Mode &mode, const std::string &policy) {
+  DomainOptions options;
+  options.detection = mode.detection;
+  options.tracking = mode.tracking;
+  options.policy = policy;
+  return options;
+}
+
+std::string why_unavailable(const Mode &mode) {
+  static std::map<std::string, std::string> known;
+  if (const auto found = known.find(mode.name); found != known.end()) return found->second;
+  struct Answer {
+    char text[512];
+  };
+  Shared<Answer> answer;
+  expect_child(std::string("probe of ") + mode.name, [&] {
+    const TempFolder folder;
+    try {
+      Domain domain = Domain::open(folder.path(), options_for(mode));
+      domain.close();
+    } catch (const Error &error) {
+      if (error.errc() != Errc::kTrackingUnavailable) throw;
+      std::strncpy(answer->text, error.what(), sizeof answer->text - 1);
+    }
+  });
+  return known[mode.name] = answer->text;
+}
+
+void PrintTo(const Mode &mode, std::ostream *out) { *out << mode.name; }
+
+std::string mode_name(const testing::TestParamInfo<Mode> &info) { return info.param.name; }
+
+}  // namespace tmh::test

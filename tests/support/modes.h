@@ -1,0 +1,33 @@
+// tests/support/modes.h -- the ways to run the page engine that every semantic and history test goes through.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <tmh/options.hpp>
+
+namespace tmh::test {
+
+struct Mode {
+  const char *name;  // as part of a test's name
+  Detection detection;
+  Tracking tracking;
+};
+
+inline constexpr Mode kModes[] = {
+    {"LazyKernelHot", Detection::kLazy, Tracking::kKernelHot}, {"LazyKernel", Detection::kLazy, Tracking::kKernel},
+    {"LazySignalHot", Detection::kLazy, Tracking::kSignalHot}, {"LazySignal", Detection::kLazy, Tracking::kSignal},
+    {"EagerSignal", Detection::kEager, Tracking::kSignal},
+};
+
+[[nodiscard]] DomainOptions options_for(const Mode &mode, const std::string &policy = "");
+
+// Why this machine cannot run `mode` (the library's own sentence), empty when it can. Asked once per mode, in a child.
+[[nodiscard]] std::string why_unavailable(const Mode &mode);
+
+void PrintTo(const Mode &mode, std::ostream *out);  // found by GoogleTest
+
+[[nodiscard]] std::string mode_name(const testing::TestParamInfo<Mode> &info);
+
+}  // namespace tmh::test

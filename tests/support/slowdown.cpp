@@ -1,0 +1,33 @@
+// tests/support/slowdown.cpp -- which build this is.
+#include "tests/support/slowdown.h"
+
+#include "tests/support/seed.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TMH_TEST_ASAN 1
+#elif __has_feature(thread_sanitizer)
+#define TMH_TEST_TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define TMH_TEST_ASAN 1
+#elif defined(__SANITIZE_THREAD__)
+#define TMH_TEST_TSAN 1
+#endif
+
+namespace tmh::test {
+
+unsigned slowdown() {
+#if defined(TMH_TEST_ASAN)
+  constexpr unsigned kBuild = 8;
+#elif defined(TMH_TEST_TSAN)
+  constexpr unsigned kBuild = 15;
+#else
+  constexpr unsigned kBuild = 1;
+#endif
+  static const auto factor = static_cast<unsigned>(environment_number("TMH_TEST_SLOWDOWN", 1));
+  return kBuild * factor;
+}
+
+}  // namespace tmh::test
