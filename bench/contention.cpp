@@ -319,7 +319,9 @@ class Contention {
     for (const unsigned processes : options_.processes) {
       Table table({"detection by", "policy", "backoff", "commits/s", "of 1 process", "aborts/commit", "validation",
                    "self", "other", "attempts max"});
-      for (const auto &[configuration, result] : results_) {
+      for (const auto &entry : results_) {
+        const Configuration &configuration = entry.first;
+        const Result &result = entry.second;
         if (configuration.processes != processes) continue;
         const auto alone = results_.find({configuration.mode, configuration.policy, configuration.backoff, 1});
         const Summary rate = summarize(result.commits_per_s);

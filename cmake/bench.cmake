@@ -10,9 +10,10 @@ if(tmh_bench_support)
   target_link_libraries(tmh_bench_support_objects PUBLIC tmh_bench_support)
   # What a result row must name to be comparable (STYLE section 10). The commit is read at run time, if at all.
   string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
+  list(JOIN TMH_SANITIZE_FLAGS " " sanitize_flags)  # a list would be split into two definitions
   target_compile_definitions(tmh_bench_support_objects PUBLIC
     TMH_BENCH_COMPILER="${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
-    TMH_BENCH_FLAGS="${CMAKE_CXX_FLAGS_${build_type}} ${TMH_SANITIZE_FLAGS}"
+    TMH_BENCH_FLAGS="${CMAKE_CXX_FLAGS_${build_type}} ${sanitize_flags}"
     TMH_BENCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endif()
 

@@ -80,6 +80,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;
   [[nodiscard]] bool runs_here() const noexcept;
+  void leave_turn() noexcept;
   void finish() noexcept;
   [[nodiscard]] std::string lock_path() const { return folder_ + "/tmh.lock"; }
 

@@ -125,7 +125,7 @@ Errc DomainImpl::attach() {
   platform::step(platform::Step::kAttachSlotTaken);
   engine_ = std::make_unique<page::Engine>(*memory_, slot_, detection_);
   random_ ^= memory_->participant(slot_).incarnation << 32;
-  if (const Errc error = engine_->start(tracking); error != Errc::kOk) {
+  if (const Errc error = engine_->start(tracking, fresh); error != Errc::kOk) {
     memory_->participant(slot_).state.store(0, std::memory_order_release);
     return error;
   }

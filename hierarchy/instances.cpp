@@ -67,6 +67,12 @@ Errc DomainImpl::begin(bool is_query) noexcept {
   return Errc::kOk;
 }
 
+// At every end, committed or not: whoever gives up after an abort must not keep others waiting.
+void DomainImpl::leave_turn() noexcept {
+  if (holds_turn_) engine_->leave_turn();
+  holds_turn_ = false;
+}
+
 void DomainImpl::finish() noexcept {
   nest_.clear();
   running = {};
@@ -89,9 +95,8 @@ Errc DomainImpl::end(bool is_query, Status *status) noexcept {
     clock_at_abort_ = memory_->state().clock.load(std::memory_order_relaxed);
   } else if (!is_query) {
     attempts_ = 0;
-    if (holds_turn_) engine_->leave_turn();
-    holds_turn_ = false;
   }
+  leave_turn();
   Errc error = Errc::kOk;
   if (outcome.query_wrote != 0) {
     char text[32];
@@ -110,8 +115,7 @@ Errc DomainImpl::abort() noexcept {
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   engine_->abort(AbortCause::kUser);
   attempts_ = 0;
-  if (holds_turn_) engine_->leave_turn();
-  holds_turn_ = false;
+  leave_turn();
   finish();
   return Errc::kOk;
 }
@@ -124,13 +128,14 @@ Errc DomainImpl::validate(Status *status) noexcept {
 }
 
 Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) noexcept {
-  if (const Errc error = usable(); error != Errc::kOk) return error;
+  // A hot page's advice must cost next to nothing: a running instance of this thread implies that the domain is usable.
+  if (!runs_here()) {
+    const Errc error = usable();
+    return error != Errc::kOk ? error : fail(Errc::kEndWithoutBegin, "advice outside an instance");
+  }
   if (access != Access::kRead && access != Access::kReadWrite) return fail(Errc::kBadArgument, "access is neither read nor read-write");
-  const auto begin = reinterpret_cast<std::uintptr_t>(address);
-  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "advice outside an instance");
-  if (engine_->view_of(begin) == nullptr) return fail(Errc::kNotMapped, "the address belongs to no segment of this domain");
-  engine_->advise(begin, bytes, access == Access::kReadWrite);
-  return Errc::kOk;
+  if (engine_->advise(reinterpret_cast<std::uintptr_t>(address), bytes, access == Access::kReadWrite)) return Errc::kOk;
+  return fail(Errc::kNotMapped, "the address belongs to no segment of this domain");
 }
 
 void DomainImpl::backoff() noexcept {

@@ -61,6 +61,10 @@ Errc FaultAroundSwitch::switch_off(void *begin, std::uint64_t bytes) noexcept {
 
 bool guard_install(void *begin, std::uint64_t bytes) noexcept { return madvise(begin, bytes, kMadvGuardInstall) == 0; }
 bool guard_remove(void *begin, std::uint64_t bytes) noexcept { return madvise(begin, bytes, kMadvGuardRemove) == 0; }
+bool populate(void *begin, std::uint64_t bytes, bool for_writing) noexcept {
+  constexpr int kMadvPopulateRead = 22, kMadvPopulateWrite = 23;  // Linux 5.14
+  return madvise(begin, bytes, for_writing ? kMadvPopulateWrite : kMadvPopulateRead) == 0;
+}
 void drop(void *begin, std::uint64_t bytes) noexcept { madvise(begin, bytes, MADV_DONTNEED); }
 
 PageMap::~PageMap() {

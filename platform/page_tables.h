@@ -28,6 +28,8 @@ class FaultAroundSwitch {
 // A guard makes the next touch of a page raise SIGSEGV and drops what was mapped there. False: not supported here.
 [[nodiscard]] bool guard_install(void *begin, std::uint64_t bytes) noexcept;
 [[nodiscard]] bool guard_remove(void *begin, std::uint64_t bytes) noexcept;
+// Maps every page of the range now, as a load or a store by this thread would. False: not supported (Linux 5.14), or no memory.
+[[nodiscard]] bool populate(void *begin, std::uint64_t bytes, bool for_writing) noexcept;
 // Private copies in the range are discarded; the next touch maps the file's page again. Guards stay.
 void drop(void *begin, std::uint64_t bytes) noexcept;
 

@@ -6,16 +6,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 
 namespace tmh::platform {
 
+namespace detail {
+constinit std::atomic<std::uint32_t> forks{0};
+}
+
 namespace {
 
-constinit std::atomic<std::uint32_t> forks{0};
-void count_fork() noexcept { forks.fetch_add(1, std::memory_order_relaxed); }
+void count_fork() noexcept { detail::forks.fetch_add(1, std::memory_order_relaxed); }
+[[maybe_unused]] const int installed_at_fork = pthread_atfork(nullptr, nullptr, count_fork);
 
 // Decimal without snprintf, which is not async-signal-safe.
 char *append_number(char *out, std::uint32_t value) noexcept {
@@ -120,12 +123,6 @@ BootId this_boot() noexcept {
   BootId id;
   if (read_small_file("/proc/sys/kernel/random/boot_id", id.text, 37) < 0) std::memset(id.text, 0, sizeof id.text);
   return id;
-}
-
-std::uint32_t fork_generation() noexcept {
-  static const int installed = pthread_atfork(nullptr, nullptr, count_fork);
-  (void)installed;
-  return forks.load(std::memory_order_relaxed);
 }
 
 }  // namespace tmh::platform

@@ -3,6 +3,7 @@
 // Source:    DESIGN section 8.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace tmh::platform {
@@ -29,6 +30,9 @@ struct BootId {
 [[nodiscard]] BootId this_boot() noexcept;
 
 // Counts forks since the process started: a participant compares it with the value at its attach.
-[[nodiscard]] std::uint32_t fork_generation() noexcept;
+namespace detail {
+extern std::atomic<std::uint32_t> forks;
+}
+[[nodiscard]] inline std::uint32_t fork_generation() noexcept { return detail::forks.load(std::memory_order_relaxed); }
 
 }  // namespace tmh::platform

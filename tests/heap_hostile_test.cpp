@@ -53,7 +53,7 @@ class HostileHeap : public testing::Test {
   void find_headers() {
     for (std::uint64_t at = 0; at < raw(kFirstRunPage) * kPageBytes; ++at) add(at);
     for (std::uint64_t page = raw(kFirstRunPage); page < heap_.page_count(); ++page) {
-      const auto &run = heap_.at<RunHeaderV1>(PageIndex{static_cast<std::uint32_t>(page)});
+      const auto &run = heap_.at<RunHeaderV1>(HeapPage{static_cast<std::uint32_t>(page)});
       if (run.magic != kRunMagic + page) continue;
       const std::uint64_t bytes = run.kind == RunKind::kRoots ? kPageBytes : kRunHeaderBytes;
       for (std::uint64_t at = 0; at < bytes; ++at) add(page * kPageBytes + at);
@@ -61,7 +61,7 @@ class HostileHeap : public testing::Test {
   }
   void add(std::uint64_t offset) {
     const std::uint64_t page = offset / kPageBytes;
-    const auto &run = heap_.at<RunHeaderV1>(PageIndex{static_cast<std::uint32_t>(page)});
+    const auto &run = heap_.at<RunHeaderV1>(HeapPage{static_cast<std::uint32_t>(page)});
     const bool in_root_page =
         (page >= raw(kFirstRootPage) && page < raw(kFirstArenaPage)) || run.kind == RunKind::kRoots;
     const std::uint64_t in_page = offset % kPageBytes;

@@ -52,7 +52,7 @@ TEST(HeapFormat, HeaderBytesAreFrozen) {
       76,  0,   0,   0,   25,  0,   0,   0,    // first_run_page, class_count
   };
   EXPECT_EQ(std::memcmp(heap.base(), golden, sizeof golden), 0);
-  EXPECT_EQ(heap.at<HeaderV1>(PageIndex{0}).checksum, 0xd0a8'0465'f4e5'0bb3U);
+  EXPECT_EQ(heap.at<HeaderV1>(HeapPage{0}).checksum, 0xd0a8'0465'f4e5'0bb3U);
   EXPECT_EQ(std::memcmp(heap.base() + kPageBytes, "TMHPMAP1", 8), 0);
 }
 
@@ -68,7 +68,7 @@ TEST(HeapFormat, WrongSizesAreRefused) {
 // Each wrong field alone, with the checksum made right again, has its own Errc.
 TEST(HeapVerify, EachFieldHasItsOwnError) {
   HeapRegion heap(kHeapBytesMin);
-  auto &header = heap.at<HeaderV1>(PageIndex{0});
+  auto &header = heap.at<HeaderV1>(HeapPage{0});
   const HeaderV1 right = header;
   const auto expect = [&](Errc error, auto change) {
     header = right;
@@ -90,9 +90,21 @@ TEST(HeapVerify, EachFieldHasItsOwnError) {
   expect(Errc::kSegmentMismatch, [&] { header.first_root_page = 5; });
   expect(Errc::kSegmentMismatch, [&] { header.first_run_page = 0; });
   expect(Errc::kSegmentMismatch, [&] { header.class_count = 24; });
-  expect(Errc::kBadArgument, [&] { header.reserved_zero[15] = 1; });
+  expect(Errc::kBadArgument, [&] { header.reserved_zero[13] = 1; });
   expect(Errc::kCorrupt, [&] { header.checksum ^= 1; });
   expect(Errc::kOk, [] {});
+}
+
+TEST(HeapVerify, HeapIsBoundToOneAddress) {
+  HeapRegion heap(kHeapBytesMin);
+  ASSERT_EQ(heap_bind_address(heap.base(), 0x2000'0000'0000), Errc::kOk);
+  EXPECT_EQ(heap.check(), Errc::kOk);
+  const auto before = heap.snapshot();
+  EXPECT_EQ(heap_bind_address(heap.base(), 0x2000'0000'0000), Errc::kOk);
+  EXPECT_EQ(heap_bind_address(heap.base(), 0x2000'0000'1000), Errc::kSegmentMismatch);
+  EXPECT_TRUE(heap.equals(before));
+  heap.at<HeaderV1>(HeapPage{0}).view_address ^= 1;
+  EXPECT_EQ(heap_verify(heap.base(), heap.size_bytes()), Errc::kCorrupt) << "the checksum covers it";
 }
 
 TEST(HeapVerify, ZerosAndOtherFilesAreNoHeap) {

@@ -75,7 +75,8 @@ void ThesisMechanism::open_buffer(std::uint32_t index, bool lay_out) {
   if (index >= kBufferFilesMax) die("out of buffer files");
   char path[512];
   (void)std::snprintf(path, sizeof(path), "%s/buffer-%u", folder_.c_str(), index);
-  if (lay_out) write_page_file(path, kBufferFilePages);
+  // One that an earlier mechanism left is laid out already, and no longer being written back to disk.
+  if (lay_out && ::access(path, F_OK) != 0) write_page_file(path, kBufferFilePages);
   BufferFile &buffer = buffers_[index];
   buffer.fd = ::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   const std::size_t bytes = kBufferFilePages * kPageBytes;

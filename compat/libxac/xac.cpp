@@ -1,8 +1,10 @@
 // compat/libxac/xac.cpp -- the thesis's C interface (xac.h) over the C++ one.
 // Shape:     one process-wide session: a domain, its raw segments by name, and the heap segment once somebody needs it.
 // Invariant: no exception leaves an extern "C" function; each becomes a negative Errc, kept per thread for xLastError().
-// Sharing:   g_session is published by xInit and taken back by xShutdown; segments and heap change under its mutex. A
-//            process that ends without xShutdown is for the others one that died: they clean up after it.
+// Sharing:   g_session is published by xInit and taken back by xShutdown; only one of the two runs at a time. A process that
+//            ends without xShutdown is for the others one that died: they clean up after it.
+// Locks:     Session::mutex is the last in the order: the library's own locks (a running instance is one) are taken first,
+//            so no function of tmh:: is called under it.
 // Contexts:  not in signal handlers. After fork the child is refused (kDetached) until it calls xInit itself.
 // Source:    thesis, table 2.1 and sections 2.1 to 2.3.
 #include <xac.h>
@@ -31,15 +33,15 @@ constexpr const char *kHeapName = "heap.tmh";
 
 struct Session {
   tmh::Domain domain;
-  std::mutex mutex;  // guards what follows; never taken by xbegin, xend and their like
-  std::map<std::string, Segment> segments;
-  Segment heap;
+  std::mutex mutex;                         // guards `segments`; never taken by xbegin, xend and their like
+  std::map<std::string, Segment> segments;  // an empty handle: being mapped just now
+  Segment heap;  // changed by xInit and inside an instance only: that makes it one thread at a time
 };
 
 // Never destroyed: a destructor at exit would run while other threads may still be inside a transaction.
 constinit std::atomic<Session *> g_session{nullptr};
-constinit std::atomic<bool> g_forked{false};  // this process is a child that inherited g_session
-constinit std::mutex g_init_mutex;            // serialises xInit and xShutdown
+constinit std::atomic<bool> g_forked{false};    // this process is a child that inherited g_session
+constinit std::atomic<bool> g_changing{false};  // a thread is inside xInit or xShutdown
 constinit thread_local int t_last_error = 0;
 
 int fail(Errc code) noexcept { return t_last_error = -static_cast<int>(code); }
@@ -90,9 +92,8 @@ void require_instance(const Session &session) {
   if (session.domain.depth() == 0) throw tmh::Error(Errc::kEndWithoutBegin, "outside a transaction");
 }
 
-// The heap segment, mapped by the first call of this process that needs it.
-Segment heap_of(Session &session) {
-  const std::lock_guard lock(session.mutex);
+// The heap segment, mapped by the first call of this process that needs it. REQUIRES: inside an instance, or in xInit.
+const Segment &heap_of(Session &session) {
   if (!session.heap) session.heap = session.domain.map(kHeapName);
   return session.heap;
 }
@@ -114,8 +115,25 @@ Segment map_at_least(const Session &session, const std::string &name, std::uint6
   return segment;
 }
 
+// Held by the one xInit or xShutdown that runs. A flag and not a mutex: nobody ever waits for it, so it has no lock order.
+class ChangingSession {
+ public:
+  // acquire, release: each holder sees what the one before left in g_session.
+  ChangingSession() noexcept : held_(!g_changing.exchange(true, std::memory_order_acquire)) {}
+  ~ChangingSession() {
+    if (held_) g_changing.store(false, std::memory_order_release);
+  }
+  ChangingSession(const ChangingSession &) = delete;
+  ChangingSession &operator=(const ChangingSession &) = delete;
+  explicit operator bool() const noexcept { return held_; }
+
+ private:
+  bool held_;
+};
+
 void note_fork() noexcept {
-  // relaxed: the child has one thread, this one.
+  // relaxed, both: the child has one thread, this one; another thread's xInit or xShutdown did not come along.
+  g_changing.store(false, std::memory_order_relaxed);
   g_forked.store(g_session.load(std::memory_order_relaxed) != nullptr, std::memory_order_relaxed);
 }
 
@@ -134,7 +152,8 @@ int xInit(const char *path, int flags) {
   if (flags != XAC_NONDURABLE) return fail(Errc::kBadArgument);
   try {
     watch_forks();
-    const std::lock_guard lock(g_init_mutex);
+    const ChangingSession changing;
+    if (!changing) return fail(Errc::kAlreadyInitialized);
     if (g_forked.load(std::memory_order_relaxed)) {
       // The parent's session: its handles know that they are detached. Nothing else in this child can refer to it.
       delete g_session.exchange(nullptr, std::memory_order_acq_rel);
@@ -156,7 +175,8 @@ int xInit(const char *path, int flags) {
 
 int xShutdown(void) {
   return with_session([](Session &session) {
-    const std::lock_guard lock(g_init_mutex);
+    const ChangingSession changing;
+    if (!changing) return fail(Errc::kNotInitialized);
     session.domain.close();
     g_session.store(nullptr, std::memory_order_release);
     delete &session;
@@ -171,11 +191,20 @@ void *xMmap(const char *name, size_t length) {
     if (name == nullptr || *name == '\0' || length == 0 || std::string(name) == kHeapName)
       return fail(Errc::kBadArgument);
     if (length % tmh::kPageBytes != 0) return fail(Errc::kMisalignedLength);
-    const std::lock_guard lock(session.mutex);
-    if (session.segments.contains(name)) return fail(Errc::kSegmentInUse);
-    const Segment segment = map_at_least(session, name, length);
-    session.segments.emplace(name, segment);
-    address = segment.data();
+    {
+      const std::lock_guard lock(session.mutex);
+      if (!session.segments.emplace(name, Segment()).second) return fail(Errc::kSegmentInUse);
+    }
+    try {
+      const Segment segment = map_at_least(session, name, length);
+      const std::lock_guard lock(session.mutex);
+      session.segments[name] = segment;
+      address = segment.data();
+    } catch (...) {
+      const std::lock_guard lock(session.mutex);
+      session.segments.erase(name);
+      throw;
+    }
     return 0;
   });
   return address;
@@ -184,11 +213,15 @@ void *xMmap(const char *name, size_t length) {
 int xMunmap(const char *name) {
   return with_session([&](Session &session) {
     if (name == nullptr || *name == '\0') return fail(Errc::kBadArgument);
+    Segment segment;
+    {
+      const std::lock_guard lock(session.mutex);
+      if (const auto found = session.segments.find(name); found != session.segments.end()) segment = found->second;
+    }
+    if (!segment) return fail(Errc::kNotMapped);
+    session.domain.unmap(segment);
     const std::lock_guard lock(session.mutex);
-    const auto found = session.segments.find(name);
-    if (found == session.segments.end()) return fail(Errc::kNotMapped);
-    session.domain.unmap(found->second);
-    session.segments.erase(found);
+    session.segments.erase(name);
     return 0;
   });
 }

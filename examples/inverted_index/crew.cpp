@@ -97,7 +97,7 @@ CrewReport Crew::run(const tmh::Domain &domain, const Index &index, ProgressLine
   line.finish();
   if (progress = look(); progress.units_done != progress.units_total) {
     throw std::runtime_error(
-        fmt::format("all workers left, but only {} of {} units are done", progress.units_done, progress.units_total));
+        fmt::format("all workers left with {} units done; there are {}", progress.units_done, progress.units_total));
   }
   return report_;
 }
@@ -134,7 +134,8 @@ void Crew::start(std::size_t slot) {
   ::pid_t pid = 0;
   const int error = ::posix_spawn(&pid, "/proc/self/exe", nullptr, &attributes, pointers.data(), environ);
   ::posix_spawnattr_destroy(&attributes);
-  if (error != 0) throw std::runtime_error(fmt::format("cannot start a worker: {}", std::strerror(error)));
+  if (error != 0)
+    throw std::runtime_error(fmt::format("cannot start a worker (/proc/self/exe): {}", std::strerror(error)));
   members_[slot] = {pid, false};
   ++report_.workers_started;
 }

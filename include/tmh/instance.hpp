@@ -30,7 +30,8 @@ inline constexpr std::size_t kAbortCauseCount = 8;
 
 enum class Access : std::uint8_t { kRead = 1, kReadWrite = 2 };
 
-// Totals since the domain was created (rebuildable: they start again after a reboot). Units in the names.
+// Totals since the first of the present participants opened the domain: they are rebuildable, and go when the last participant leaves.
+// Units in the names.
 struct Counters {
   std::uint64_t begins = 0, commits = 0, queries = 0;
   std::uint64_t aborts[kAbortCauseCount] = {};    // by AbortCause

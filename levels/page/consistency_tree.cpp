@@ -266,7 +266,7 @@ void ConsistencyTree::repair() noexcept {
     if (memory_.knows(page) && memory_.meta(page).newest.load(std::memory_order_relaxed) != 0)
       memory_.meta(page).newest.store(kRelinking, std::memory_order_relaxed);
     if (stamp == kReservedStamp) continue;
-    if (stamp == 0 || stamp > clock) {  // free, or never committed
+    if (stamp == 0 || stamp > clock || !memory_.exists(page)) {  // free, never committed, or damaged
       push_free(slot);
       continue;
     }
@@ -293,7 +293,7 @@ void ConsistencyTree::repair() noexcept {
     if (memory_.knows(page) && memory_.meta(page).newest.load(std::memory_order_relaxed) == kRelinking)
       memory_.meta(page).newest.store(0, std::memory_order_release);
   }
-  while (state.log_head > 0 && memory_.log_entry(state.log_head - 1).stamp > clock) --state.log_head;
+  for (std::uint64_t i = 0; i < kLogEntries && state.log_head > 0 && memory_.log_entry(state.log_head - 1).stamp > clock; ++i) --state.log_head;
   // A segment that this process has not opened yet: whoever takes the lock next outside a handler opens it and repairs again.
   state.repair_again = all_known ? 0 : 1;
   ++state.repairs;

@@ -95,8 +95,24 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
     state_->access_capacity = 1;
     state_->magic = kStateMagic;
   }
+  bound_state();
   *fresh = !anyone_alive();
   return Errc::kOk;
+}
+
+// Numbers that index files must fit the files, whatever damaged them. Links are not believed at all: the first participant repairs.
+void DomainMemory::bound_state() noexcept {
+  const auto items_of = [](const platform::GrowingFile &file, std::uint64_t item_bytes) {
+    struct stat info {};
+    return fstat(file.fd(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) / item_bytes : 0;
+  };
+  const std::uint64_t slots = std::min(items_of(version_heads_file_, sizeof(VersionHead)), items_of(version_data_, kPageBytes));
+  if (state_->version_capacity > slots || state_->version_capacity == 0)
+    state_->version_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(slots, kVersionsMax)));
+  const std::uint64_t entries = items_of(accesses_file_, sizeof(AccessEntry));
+  if (state_->access_capacity > entries || state_->access_capacity == 0)
+    state_->access_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(entries, kAccessesMax)));
+  if (participants_high() > storage::kParticipantsMax) state_->participants_high.store(storage::kParticipantsMax, std::memory_order_relaxed);
 }
 
 Errc DomainMemory::open_rebuildable() noexcept {

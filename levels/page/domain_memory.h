@@ -43,8 +43,15 @@ class DomainMemory {
   [[nodiscard]] CommitLogEntry &log_entry(std::uint64_t position) const noexcept { return log_[position % kLogEntries]; }
   [[nodiscard]] AccessEntry &access(Slot slot) const noexcept { return accesses_[slot]; }
   [[nodiscard]] SegmentMemory &segment(std::uint32_t number) const noexcept { return segments_[number]; }
+  // Does the page exist, as far as any segment record says? (Bytes of shared memory are not believed.)
+  [[nodiscard]] bool exists(PageId page) const noexcept {
+    const std::uint32_t number = storage::segment_number(page);
+    return number < storage::kSegmentsMax && control_->segments[number].state == 1 &&
+           storage::page_offset(page) < segment_size(number).load(std::memory_order_acquire);
+  }
+  // Has this process opened the page's segment?
   [[nodiscard]] bool knows(PageId page) const noexcept {
-    return segments_[storage::segment_number(page)].is_open.load(std::memory_order_acquire);
+    return exists(page) && segments_[storage::segment_number(page)].is_open.load(std::memory_order_acquire);
   }
   [[nodiscard]] PageMeta &meta(PageId page) const noexcept {
     return segments_[storage::segment_number(page)].meta[static_cast<std::uint64_t>(storage::page_index(page))];
@@ -85,6 +92,7 @@ class DomainMemory {
   [[nodiscard]] Errc open_control(std::uint64_t address_base) noexcept;
   [[nodiscard]] Errc open_state(bool *fresh) noexcept;
   [[nodiscard]] Errc open_rebuildable() noexcept;
+  void bound_state() noexcept;
   void remove_rebuildable_files() noexcept;
   [[nodiscard]] std::string path(const char *name) const { return folder_ + "/" + name; }
 

@@ -42,7 +42,7 @@ Engine::~Engine() {
   while (!mapped_.empty()) (void)unmap(mapped_.back());
 }
 
-Errc Engine::start(Tracking wanted) noexcept {
+Errc Engine::start(Tracking wanted, bool alone) noexcept {
   for (PageList *list : {&kept_, &private_, &fresh_, &blocks_}) {
     if (const Errc error = list->reserve(); error != Errc::kOk) return error;
   }
@@ -50,6 +50,10 @@ Errc Engine::start(Tracking wanted) noexcept {
   if (const Errc error = choose_tracking(wanted); error != Errc::kOk) return error;
   lock();
   reap_dead();
+  if (alone) {  // nobody vouches for the links that are there
+    tree_.repair();
+    accesses_.rebuild();
+  }
   tree_.collect(~std::size_t{0});
   synced_ = memory_.state().clock.load(std::memory_order_relaxed);
   synced_position_ = memory_.state().log_head;
@@ -164,6 +168,7 @@ Errc Engine::unmap(std::uint32_t segment) noexcept {
   if (view.base == nullptr) return Errc::kNotMapped;
   if (running_) return Errc::kSegmentInUse;
   drop_all();
+  last_bytes_ = 0;
   platform::withdraw_fault_range(reinterpret_cast<std::uintptr_t>(view.base));
   munmap(view.base, view.bytes);
   view.base = nullptr;
@@ -173,17 +178,9 @@ Errc Engine::unmap(std::uint32_t segment) noexcept {
   return Errc::kOk;
 }
 
-const View *Engine::view_of(std::uintptr_t address) const noexcept {
-  for (const std::uint32_t segment : mapped_) {
-    const View &view = views_[segment];
-    if (address - reinterpret_cast<std::uintptr_t>(view.base) < view.bytes) return &view;
-  }
-  return nullptr;
-}
-
 bool Engine::slot_alive(void *context, std::uint32_t slot) noexcept {
   const auto *engine = static_cast<const Engine *>(context);
-  return engine->memory_.participant(slot).is_alive();
+  return slot < storage::kParticipantsMax && engine->memory_.participant(slot).is_alive();
 }
 
 void Engine::lock(LockContext context) noexcept {
@@ -280,9 +277,14 @@ void Engine::take_turn() noexcept {
       self().add(Count::kTurns, 1);
       return;
     }
-    if (platform::futex_wait(state.turn, holder, kTurnWaitNs) && !memory_.participant(holder - 1).is_alive())
-      state.turn.compare_exchange_strong(holder, 0, std::memory_order_relaxed);
+    wait_for_turn(holder);
   }
+}
+
+void Engine::wait_for_turn(std::uint32_t holder) noexcept {
+  DomainState &state = memory_.state();
+  if (platform::futex_wait(state.turn, holder, kTurnWaitNs) && !slot_alive(this, holder - 1))
+    state.turn.compare_exchange_strong(holder, 0, std::memory_order_relaxed);
 }
 
 void Engine::leave_turn() noexcept {
@@ -297,8 +299,7 @@ void Engine::lock_when_turn_allows() noexcept {
     std::uint32_t holder = state.turn.load(std::memory_order_relaxed);
     if (holder == 0 || holder == slot_ + 1) return;
     unlock();
-    if (platform::futex_wait(state.turn, holder, kTurnWaitNs) && !memory_.participant(holder - 1).is_alive())
-      state.turn.compare_exchange_strong(holder, 0, std::memory_order_relaxed);
+    wait_for_turn(holder);
   }
   lock();
 }

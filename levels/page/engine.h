@@ -52,12 +52,13 @@ class Engine {
   Engine &operator=(const Engine &) = delete;
 
   // Chooses the tracking; kTrackingUnavailable when `wanted` is not permitted, kBadTracking when it does not fit the detection.
-  [[nodiscard]] Errc start(Tracking wanted) noexcept;
+  // alone: no other participant is alive.
+  [[nodiscard]] Errc start(Tracking wanted, bool alone) noexcept;
   [[nodiscard]] const TrackingReport &tracking() const noexcept { return tracking_; }
 
   [[nodiscard]] Errc map(std::uint32_t segment, std::byte **view) noexcept;
   [[nodiscard]] Errc unmap(std::uint32_t segment) noexcept;
-  [[nodiscard]] const View *view_of(std::uintptr_t address) const noexcept;
+  [[nodiscard]] const View *view_of(std::uintptr_t address) noexcept;
 
   [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept;
   struct Outcome {
@@ -69,7 +70,8 @@ class Engine {
   [[nodiscard]] Outcome end() noexcept;
   void abort(AbortCause cause) noexcept;
   [[nodiscard]] Status validate() noexcept;
-  void advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept;
+  // False: the address belongs to no view.
+  [[nodiscard]] bool advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept;
   [[nodiscard]] bool running() const noexcept { return running_; }
 
   // Waits for, takes and leaves the domain's turn to commit alone (starvation guard).
@@ -117,6 +119,8 @@ class Engine {
   [[nodiscard]] std::uint64_t block_pages() const noexcept;
   void collect_touched() noexcept;
   void classify(PageList &list) noexcept;
+  [[nodiscard]] bool advice_helps(PageState state, bool is_write) const noexcept;
+  void populate(PageId first, std::uint64_t page_count, bool is_write) noexcept;
   void scan_views() noexcept;
   void note_page(PageId page, platform::PageKind kind) noexcept;
 
@@ -138,6 +142,7 @@ class Engine {
   [[nodiscard]] Errc allocate_blocks() noexcept;
   [[nodiscard]] Errc fill_slots() noexcept;
   void lock_when_turn_allows() noexcept;
+  void wait_for_turn(std::uint32_t holder) noexcept;
   void settle_committed() noexcept;
   [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
   void settle_private() noexcept;
@@ -169,6 +174,9 @@ class Engine {
   platform::PageMap page_map_;
   std::unique_ptr<View[]> views_;
   std::vector<std::uint32_t> mapped_;  // segment numbers
+  std::uintptr_t last_begin_ = 0;      // the view found last: most look-ups repeat
+  std::uint64_t last_bytes_ = 0;
+  const View *last_view_ = nullptr;
 
   PageList kept_;     // pages that are kFile, kPrivate or kReadOnly: the read set (superset when pages are kept)
   PageList private_;  // of these, kPrivate

@@ -122,19 +122,19 @@ std::uintptr_t Engine::first_difference(const Write &write) const noexcept {
   return reinterpret_cast<std::uintptr_t>(at);
 }
 
-// Before anything is promised: a store to home or metadata must not raise SIGBUS because the disk is full.
+// Before anything is promised: a store to home or metadata must not raise SIGBUS because the disk is full. In blocks of 64 KiB, because
+// asking costs 3 us each time: a segment written at single far-apart pages takes up to 16 times its pages on disk.
 Errc Engine::allocate_blocks() noexcept {
-  for (std::size_t i = 0; i < writes_.size();) {
-    if ((local(writes_[i].page).lists & kHasBlocks) != 0) {
-      ++i;
-      continue;
-    }
-    const PageId first = writes_[i].page;
-    std::uint64_t run = 0;
-    while (i + run < writes_.size() && static_cast<std::uint64_t>(writes_[i + run].page) == static_cast<std::uint64_t>(first) + run) ++run;
-    if (const Errc error = memory_.allocate_blocks(first, run); error != Errc::kOk) return error;
-    for (std::uint64_t j = 0; j < run; ++j) local(writes_[i + j].page).lists |= kHasBlocks;
-    i += run;
+  constexpr std::uint64_t kBlockPages = 16;
+  for (const Write &write : writes_) {
+    if ((local(write.page).lists & kHasBlocks) != 0) continue;
+    const std::uint32_t segment = storage::segment_number(write.page);
+    const std::uint64_t usable = memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
+    const std::uint64_t first = static_cast<std::uint64_t>(storage::page_index(write.page)) / kBlockPages * kBlockPages;
+    const std::uint64_t count = std::min(kBlockPages, usable - first);
+    const PageId first_page = storage::page_id(segment, storage::PageIndex{first});
+    if (const Errc error = memory_.allocate_blocks(first_page, count); error != Errc::kOk) return error;
+    for (std::uint64_t i = 0; i < count; ++i) local(PageId{static_cast<std::uint64_t>(first_page) + i}).lists |= kHasBlocks;
   }
   return Errc::kOk;
 }

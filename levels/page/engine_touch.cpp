@@ -209,22 +209,68 @@ void Engine::open_block(View &view, PageId page) noexcept {
   blocks_.push(PageId{count});
 }
 
-void Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept {
-  if (bytes == 0) return;
+const View *Engine::view_of(std::uintptr_t address) noexcept {
+  if (address - last_begin_ < last_bytes_) return last_view_;
   for (const std::uint32_t segment : mapped_) {
-    View &view = views_[segment];
-    const auto base = reinterpret_cast<std::uintptr_t>(view.base);
-    const std::uint64_t usable = memory_.segment_size(segment).load(std::memory_order_acquire);
-    if (begin < base || begin - base >= usable) continue;
-    const std::uint64_t last = (std::min(begin - base + bytes, usable) - 1) / kPageBytes;
-    for (std::uint64_t index = (begin - base) / kPageBytes; index <= last; ++index) {
-      const LocalPage &l = view.pages[index];
-      const bool useful = silent() ? l.state == PageState::kGuarded
-                                   : l.state == PageState::kAbsent || (is_write && l.state != PageState::kPrivate);
-      if (useful && !(query_ && is_write)) (void)touch(view, page_id(segment, PageIndex{index}), is_write);
-    }
-    return;
+    const View &view = views_[segment];
+    if (address - reinterpret_cast<std::uintptr_t>(view.base) >= view.bytes) continue;
+    last_begin_ = reinterpret_cast<std::uintptr_t>(view.base);
+    last_bytes_ = view.bytes;
+    last_view_ = &view;
+    return last_view_;
   }
+  return nullptr;
+}
+
+bool Engine::advice_helps(PageState state, bool is_write) const noexcept {
+  switch (state) {
+    case PageState::kAbsent:
+    case PageState::kGuarded:
+      return true;
+    case PageState::kFile:
+    case PageState::kReadOnly:
+      return is_write;
+    case PageState::kPrivate:
+      break;
+  }
+  return false;
+}
+
+bool Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept {
+  const View *found = view_of(begin);
+  if (found == nullptr) return false;
+  View &view = views_[found->segment];
+  const std::uint64_t offset = begin - reinterpret_cast<std::uintptr_t>(view.base);
+  std::uint64_t index = offset / kPageBytes;
+  // The common case first: one page that is open already.
+  if (offset % kPageBytes + bytes <= kPageBytes && !advice_helps(view.pages[index].state, is_write)) return true;
+  if (bytes == 0 || (query_ && is_write)) return true;
+  const std::uint64_t usable = memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
+  const std::uint64_t end = std::min(usable, (offset + bytes - 1) / kPageBytes + 1);
+  while (index < end) {
+    const PageState state = view.pages[index].state;
+    const PageId page = page_id(view.segment, PageIndex{index});
+    if (!advice_helps(state, is_write)) {
+      ++index;
+    } else if (!silent() || state == PageState::kGuarded) {
+      (void)touch(view, page, is_write);
+      ++index;
+    } else {
+      std::uint64_t count = 1;
+      while (index + count < end && view.pages[index + count].state != PageState::kGuarded && advice_helps(view.pages[index + count].state, is_write))
+        ++count;
+      populate(page, count, is_write);
+      index += count;
+    }
+  }
+  return true;
+}
+
+// Kernel tracking: one system call instead of a fault per page. The kernel does not list these faults, so they are noted here.
+void Engine::populate(PageId first, std::uint64_t page_count, bool is_write) noexcept {
+  if (!platform::populate(address_of(first), page_count * kPageBytes, is_write)) return;  // then the touches will fault
+  for (std::uint64_t i = 0; i < page_count; ++i)
+    list_as(PageId{static_cast<std::uint64_t>(first) + i}, is_write ? PageState::kPrivate : PageState::kFile);
 }
 
 void Engine::note_page(PageId page, PageKind kind) noexcept {

@@ -63,13 +63,13 @@ std::uint32_t class_for(std::size_t bytes, std::size_t alignment) noexcept {
 
 Errc allocate_large(HeapContext &context, std::size_t bytes, void **block) noexcept {
   const std::uint64_t page_count = (std::uint64_t{bytes} + kPageBytes - 1) / kPageBytes;
-  PageIndex first{};
+  HeapPage first{};
   const Errc error = acquire_pages(context, static_cast<std::uint32_t>(page_count), RunUse::kLarge, &first);
   if (error == Errc::kOk) *block = HeapPages(context.base, context.size_bytes).at<std::byte>(first);
   return error;
 }
 
-Errc deallocate_large(HeapContext &context, PageIndex first, std::size_t bytes) noexcept {
+Errc deallocate_large(HeapContext &context, HeapPage first, std::size_t bytes) noexcept {
   PageMap map(HeapPages(context.base, context.size_bytes));
   std::uint32_t page_count = 0;
   if (const Errc error = map.large_run_pages(first, &page_count); error != Errc::kOk) return error;
@@ -86,7 +86,7 @@ Errc heap_format(std::byte *base, std::uint64_t size_bytes) noexcept {
     return Errc::kBadArgument;
   const HeapPages pages(base, size_bytes);
   // The rest of page 0 and all other fixed pages are right as zeros: heap_layout.h, Invariant (1).
-  *pages.at<HeaderV1>(PageIndex{0}) = expected_header();
+  *pages.at<HeaderV1>(HeapPage{0}) = expected_header();
   auto *map = pages.at<MapHeaderV1>(kMapPage);
   map->magic = kMapMagic;
   map->top_page = raw(kFirstRunPage);
@@ -98,6 +98,15 @@ Errc heap_format(std::byte *base, std::uint64_t size_bytes) noexcept {
     leaf->low[page / 64] |= std::uint64_t{1} << (page % 64);
     leaf->high[page / 64] |= std::uint64_t{1} << (page % 64);
   }
+  return Errc::kOk;
+}
+
+Errc heap_bind_address(std::byte *base, std::uint64_t view_address) noexcept {
+  auto *header = reinterpret_cast<HeaderV1 *>(base);
+  if (header->view_address == view_address) return Errc::kOk;
+  if (header->view_address != 0) return Errc::kSegmentMismatch;
+  header->view_address = view_address;
+  header->checksum = header_checksum(*header);
   return Errc::kOk;
 }
 
@@ -156,12 +165,12 @@ Errc heap_deallocate(HeapContext &context, void *pointer, std::size_t bytes) noe
   const HeapPages pages(context.base, context.size_bytes);
   // A pointer below base wraps round to an offset beyond any size.
   if (offset / kPageBytes >= pages.page_count ||
-      !pages.has(PageIndex{static_cast<std::uint32_t>(offset / kPageBytes)})) {
+      !pages.has(HeapPage{static_cast<std::uint32_t>(offset / kPageBytes)})) {
     return Errc::kBadFree;
   }
   // A header fills the first 64 bytes of slabs and medium runs, so that only large runs begin at a page's first byte.
   if (offset % kPageBytes == 0) {
-    return deallocate_large(context, PageIndex{static_cast<std::uint32_t>(offset / kPageBytes)}, bytes);
+    return deallocate_large(context, HeapPage{static_cast<std::uint32_t>(offset / kPageBytes)}, bytes);
   }
   return Arena(context).deallocate(offset, bytes);
 }

@@ -53,6 +53,11 @@ struct HeapContext {
 // kBadArgument (reserved fields), kCorrupt (checksum), kShortFile (file ends before the first allocatable page).
 [[nodiscard]] Errc heap_verify(const std::byte *base, std::uint64_t size_bytes) noexcept;
 
+// Records the fixed address of the segment's view, for plain pointers inside mean this address; a heap that is bound to
+// another one (its file was copied, or the domain's segment table lost) is refused with kSegmentMismatch before they
+// are followed. Not for relocatable segments. Writes on the first call only. REQUIRES: heap_verify() found it right.
+[[nodiscard]] Errc heap_bind_address(std::byte *base, std::uint64_t view_address) noexcept;
+
 // True when the first eight bytes say so. REQUIRES: 8 readable bytes.
 [[nodiscard]] bool heap_is_formatted(const std::byte *base) noexcept;
 

@@ -28,15 +28,15 @@ constexpr std::uint32_t pages_for(std::uint64_t bytes) noexcept {
 }  // namespace
 
 // A slab of this class that is in this arena's partial list; null when the bytes say otherwise.
-RunHeaderV1 *Arena::partial_slab(PageIndex page, std::uint32_t class_index) const noexcept {
+RunHeaderV1 *Arena::partial_slab(HeapPage page, std::uint32_t class_index) const noexcept {
   RunHeaderV1 *slab = pages_.run(page, RunKind::kSlab);
   return slab != nullptr && slab->class_index == class_index && slab->owner == index_ + 1 ? slab : nullptr;
 }
 
-Errc Arena::push_partial(PageIndex page, RunHeaderV1 *slab) noexcept {
+Errc Arena::push_partial(HeapPage page, RunHeaderV1 *slab) noexcept {
   auto &head = arena_->partial_head[slab->class_index];
   if (head != 0) {
-    RunHeaderV1 *next = partial_slab(PageIndex{head}, slab->class_index);
+    RunHeaderV1 *next = partial_slab(HeapPage{head}, slab->class_index);
     if (next == nullptr) return Errc::kCorrupt;
     next->previous_page = raw(page);
   }
@@ -49,15 +49,15 @@ Errc Arena::push_partial(PageIndex page, RunHeaderV1 *slab) noexcept {
 
 // The new head keeps its stale previous_page: writing it would touch a page that this instance may have no other
 // business with.
-Errc Arena::unlink_partial(PageIndex page, RunHeaderV1 *slab) noexcept {
+Errc Arena::unlink_partial(HeapPage page, RunHeaderV1 *slab) noexcept {
   auto &head = arena_->partial_head[slab->class_index];
   if (head == raw(page)) {
     head = slab->next_page;
   } else {
-    RunHeaderV1 *previous = partial_slab(PageIndex{slab->previous_page}, slab->class_index);
+    RunHeaderV1 *previous = partial_slab(HeapPage{slab->previous_page}, slab->class_index);
     if (previous == nullptr || previous->next_page != raw(page)) return Errc::kCorrupt;
     if (slab->next_page != 0) {
-      RunHeaderV1 *next = partial_slab(PageIndex{slab->next_page}, slab->class_index);
+      RunHeaderV1 *next = partial_slab(HeapPage{slab->next_page}, slab->class_index);
       if (next == nullptr) return Errc::kCorrupt;
       next->previous_page = slab->previous_page;
     }
@@ -72,7 +72,7 @@ Errc Arena::unlink_partial(PageIndex page, RunHeaderV1 *slab) noexcept {
 Errc Arena::allocate_small(std::uint32_t class_index, void **block) noexcept {
   const std::uint32_t block_count = class_block_count(class_index);
   if (arena_->partial_head[class_index] == 0) {
-    PageIndex fresh{};
+    HeapPage fresh{};
     if (const Errc error = take_run(1, &fresh); error != Errc::kOk) return error;
     auto *header = pages_.at<RunHeaderV1>(fresh);
     *header = RunHeaderV1{};
@@ -83,7 +83,7 @@ Errc Arena::allocate_small(std::uint32_t class_index, void **block) noexcept {
     // Not assumed empty: take_run() may have reclaimed, but it never fills a list.
     if (const Errc error = push_partial(fresh, header); error != Errc::kOk) return error;
   }
-  const PageIndex page{arena_->partial_head[class_index]};
+  const HeapPage page{arena_->partial_head[class_index]};
   RunHeaderV1 *slab = partial_slab(page, class_index);
   if (slab == nullptr) return Errc::kCorrupt;
   const std::uint32_t index = first_free_block(*slab, block_count);
@@ -100,7 +100,7 @@ Errc Arena::allocate_small(std::uint32_t class_index, void **block) noexcept {
 Errc Arena::allocate_medium(std::size_t bytes, std::size_t alignment, void **block) noexcept {
   const auto block_offset = static_cast<std::uint32_t>(std::max<std::size_t>(kRunHeaderBytes, alignment));
   const std::uint32_t page_count = pages_for(block_offset + bytes);
-  PageIndex first{};
+  HeapPage first{};
   if (const Errc error = take_run(page_count, &first); error != Errc::kOk) return error;
   auto *header = pages_.at<RunHeaderV1>(first);
   *header = RunHeaderV1{};
@@ -114,14 +114,14 @@ Errc Arena::allocate_medium(std::size_t bytes, std::size_t alignment, void **blo
 }
 
 Errc Arena::deallocate(std::uint64_t offset, std::size_t bytes) noexcept {
-  const PageIndex page{static_cast<std::uint32_t>(offset / kPageBytes)};
+  const HeapPage page{static_cast<std::uint32_t>(offset / kPageBytes)};
   const auto in_page = static_cast<std::uint32_t>(offset % kPageBytes);
   if (pages_.run(page, RunKind::kSlab) != nullptr) return deallocate_small(page, in_page, bytes);
   if (pages_.run(page, RunKind::kMedium) != nullptr) return deallocate_medium(page, in_page, bytes);
   return Errc::kBadFree;
 }
 
-Errc Arena::deallocate_small(PageIndex page, std::uint32_t in_page, std::size_t bytes) noexcept {
+Errc Arena::deallocate_small(HeapPage page, std::uint32_t in_page, std::size_t bytes) noexcept {
   auto *slab = pages_.at<RunHeaderV1>(page);
   const std::uint32_t class_index = slab->class_index;
   if (class_index >= kClassCount) return Errc::kCorrupt;
@@ -152,7 +152,7 @@ Errc Arena::deallocate_small(PageIndex page, std::uint32_t in_page, std::size_t 
   return to_cache ? cache_run(page, 1) : Errc::kOk;
 }
 
-Errc Arena::deallocate_medium(PageIndex page, std::uint32_t in_page, std::size_t bytes) noexcept {
+Errc Arena::deallocate_medium(HeapPage page, std::uint32_t in_page, std::size_t bytes) noexcept {
   auto *header = pages_.at<RunHeaderV1>(page);
   const std::uint32_t page_count = header->page_count;
   const std::uint64_t block_bytes = header->taken[0];

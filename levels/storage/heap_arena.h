@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kChunkPagesMax = 256;
 
 // `page_count` pages: first fit, else from the top, else after growing the segment, else what reclaim_arenas() frees.
 // Errors: kSegmentFull, kCorrupt, or what grow() said.
-[[nodiscard]] Errc acquire_pages(HeapContext &context, std::uint32_t page_count, RunUse use, PageIndex *first) noexcept;
+[[nodiscard]] Errc acquire_pages(HeapContext &context, std::uint32_t page_count, RunUse use, HeapPage *first) noexcept;
 
 // Gives everything that all arenas keep idle back to the page map: cached runs, rests of chunks, empty slabs. Writes
 // many participants' pages, so it is the last resort of a full segment. *released_pages may be zero.
@@ -51,20 +51,20 @@ class Arena {
   [[nodiscard]] Errc reclaim(std::uint64_t *released_pages) noexcept;
 
  private:
-  [[nodiscard]] Errc deallocate_small(PageIndex page, std::uint32_t in_page, std::size_t bytes) noexcept;
-  [[nodiscard]] Errc deallocate_medium(PageIndex page, std::uint32_t in_page, std::size_t bytes) noexcept;
+  [[nodiscard]] Errc deallocate_small(HeapPage page, std::uint32_t in_page, std::size_t bytes) noexcept;
+  [[nodiscard]] Errc deallocate_medium(HeapPage page, std::uint32_t in_page, std::size_t bytes) noexcept;
 
-  [[nodiscard]] Errc take_run(std::uint32_t page_count, PageIndex *first) noexcept;
+  [[nodiscard]] Errc take_run(std::uint32_t page_count, HeapPage *first) noexcept;
   [[nodiscard]] Errc take_chunk(std::uint32_t page_count_min) noexcept;
-  [[nodiscard]] Errc acquire_chunk(std::uint32_t least, PageIndex *first, std::uint32_t *page_count) noexcept;
-  [[nodiscard]] Errc pop_cached(std::uint32_t page_count, PageIndex *first) noexcept;
-  void push_cached(PageIndex first, std::uint32_t page_count) noexcept;
-  [[nodiscard]] Errc cache_run(PageIndex first, std::uint32_t page_count) noexcept;
+  [[nodiscard]] Errc acquire_chunk(std::uint32_t least, HeapPage *first, std::uint32_t *page_count) noexcept;
+  [[nodiscard]] Errc pop_cached(std::uint32_t page_count, HeapPage *first) noexcept;
+  void push_cached(HeapPage first, std::uint32_t page_count) noexcept;
+  [[nodiscard]] Errc cache_run(HeapPage first, std::uint32_t page_count) noexcept;
   [[nodiscard]] Errc flush_cache(std::uint32_t keep_pages, std::uint64_t *released_pages) noexcept;
 
-  [[nodiscard]] RunHeaderV1 *partial_slab(PageIndex page, std::uint32_t class_index) const noexcept;
-  [[nodiscard]] Errc push_partial(PageIndex page, RunHeaderV1 *slab) noexcept;
-  [[nodiscard]] Errc unlink_partial(PageIndex page, RunHeaderV1 *slab) noexcept;
+  [[nodiscard]] RunHeaderV1 *partial_slab(HeapPage page, std::uint32_t class_index) const noexcept;
+  [[nodiscard]] Errc push_partial(HeapPage page, RunHeaderV1 *slab) noexcept;
+  [[nodiscard]] Errc unlink_partial(HeapPage page, RunHeaderV1 *slab) noexcept;
 
   HeapContext &context_;
   HeapPages pages_;

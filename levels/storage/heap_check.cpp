@@ -49,7 +49,7 @@ class Checker {
 
  private:
   bool fixed_pages() const noexcept {
-    const auto *first = pages_.at<std::byte>(PageIndex{0});
+    const auto *first = pages_.at<std::byte>(HeapPage{0});
     const auto *map = pages_.at<std::byte>(kMapPage);
     return all_zero(first + sizeof(HeaderV1), kPageBytes - sizeof(HeaderV1)) &&
            all_zero(map + sizeof(MapHeaderV1), kPageBytes - sizeof(MapHeaderV1)) &&
@@ -187,16 +187,16 @@ class Checker {
       *length = end - page;
       found_.chunk_pages += *length;
     } else {
-      const auto *run = pages_.at<RunHeaderV1>(PageIndex{page});
+      const auto *run = pages_.at<RunHeaderV1>(HeapPage{page});
       if (run->magic != kRunMagic + page || run->page_count == 0 || run->page_count > kMediumPagesMax) return false;
-      if (run->page_count > header_->top_page - page || !run_header(PageIndex{page}, *run)) return false;
+      if (run->page_count > header_->top_page - page || !run_header(HeapPage{page}, *run)) return false;
       *length = run->page_count;
     }
     found_.reserved_pages += *length;
     return map_.end_of_same(page, page + *length, PageState::kReserved) == page + *length;
   }
 
-  bool run_header(PageIndex page, const RunHeaderV1 &run) noexcept {
+  bool run_header(HeapPage page, const RunHeaderV1 &run) noexcept {
     const bool no_list = run.previous_page == 0 && run.owner == 0;
     const bool no_slab = run.class_index == 0 && run.live_count == 0;
     const bool no_blocks = no_slab && all_zero(run.taken, sizeof run.taken);
@@ -227,7 +227,7 @@ class Checker {
            all_zero(run.taken + 1, sizeof run.taken - sizeof run.taken[0]);
   }
 
-  bool slab(PageIndex page, const RunHeaderV1 &run) noexcept {
+  bool slab(HeapPage page, const RunHeaderV1 &run) noexcept {
     if (run.class_index >= kClassCount || run.page_count != 1 || run.block_offset != 0) return false;
     const std::uint32_t block_count = class_block_count(run.class_index);
     std::uint32_t taken = 0;
@@ -245,8 +245,8 @@ class Checker {
     return arena(run.owner - 1)->partial_head[run.class_index] == raw(page) || linked_from_previous(page, run);
   }
 
-  bool linked_from_previous(PageIndex page, const RunHeaderV1 &run) const noexcept {
-    const RunHeaderV1 *previous = pages_.run(PageIndex{run.previous_page}, RunKind::kSlab);
+  bool linked_from_previous(HeapPage page, const RunHeaderV1 &run) const noexcept {
+    const RunHeaderV1 *previous = pages_.run(HeapPage{run.previous_page}, RunKind::kSlab);
     return previous != nullptr && previous->next_page == raw(page) && previous->owner == run.owner &&
            previous->class_index == run.class_index;
   }
@@ -261,7 +261,7 @@ class Checker {
       chunk_pages += a->chunk_end - a->chunk_next;
       for (std::uint32_t c = 0; c < kClassCount; ++c) {
         for (std::uint32_t at = a->partial_head[c]; at != 0;) {
-          const RunHeaderV1 *run = pages_.run(PageIndex{at}, RunKind::kSlab);
+          const RunHeaderV1 *run = pages_.run(HeapPage{at}, RunKind::kSlab);
           if (run == nullptr || run->owner != index + 1 || run->class_index != c) return false;
           if (++partial_slabs > found_.partial_slabs) return false;
           at = run->next_page;
@@ -270,7 +270,7 @@ class Checker {
       std::uint64_t cached_here = 0;
       for (std::uint32_t length = 1; length <= kMediumPagesMax; ++length) {
         for (std::uint32_t at = a->cached_head[length]; at != 0;) {
-          const RunHeaderV1 *run = pages_.run(PageIndex{at}, RunKind::kCached);
+          const RunHeaderV1 *run = pages_.run(HeapPage{at}, RunKind::kCached);
           if (run == nullptr || run->page_count != length) return false;
           cached_here += length;
           if (cached_here > found_.cached_pages) return false;
@@ -295,9 +295,9 @@ class Checker {
         const bool full = root_entries(*page, chain);
         if (!full && (!unused_after_last(*page) || page->header.next_page != 0)) return false;
         if (page->header.next_page == 0) break;
-        if (pages_.run(PageIndex{page->header.next_page}, RunKind::kRoots) == nullptr) return false;
+        if (pages_.run(HeapPage{page->header.next_page}, RunKind::kRoots) == nullptr) return false;
         if (++added_pages > found_.root_pages) return false;
-        page = pages_.at<RootPageV1>(PageIndex{page->header.next_page});
+        page = pages_.at<RootPageV1>(HeapPage{page->header.next_page});
       }
     }
     return added_pages == found_.root_pages;

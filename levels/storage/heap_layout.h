@@ -1,7 +1,7 @@
 // levels/storage/heap_layout.h -- the bytes of a heap inside a segment.
 // Shape:     pages of 4 KiB from the segment's base; every reference is a page index from there, 0 means none.
 //
-//   page  0       HeaderV1      static; written by heap_format() only
+//   page  0       HeaderV1      static; written by heap_format() and once by heap_bind_address()
 //   page  1       MapHeaderV1   how far the heap reaches, where the directories are
 //   page  2       directory 0   256 ZoneV1; more directories are taken on demand
 //   page  3       leaf 0        2 bits for each of the 16384 pages (64 MiB) of zone 0; more leaves on demand
@@ -29,12 +29,12 @@
 namespace tmh::storage {
 
 // Index of a page of the segment, counted from its base. 0: none (nobody asks for the header by index).
-enum class PageIndex : std::uint32_t {};
-inline constexpr PageIndex kNoPage{0};
+enum class HeapPage : std::uint32_t {};
+inline constexpr HeapPage kNoPage{0};
 
-[[nodiscard]] constexpr std::uint32_t raw(PageIndex page) noexcept { return static_cast<std::uint32_t>(page); }
-[[nodiscard]] constexpr PageIndex operator+(PageIndex page, std::uint32_t page_count) noexcept {
-  return PageIndex{raw(page) + page_count};
+[[nodiscard]] constexpr std::uint32_t raw(HeapPage page) noexcept { return static_cast<std::uint32_t>(page); }
+[[nodiscard]] constexpr HeapPage operator+(HeapPage page, std::uint32_t page_count) noexcept {
+  return HeapPage{raw(page) + page_count};
 }
 
 inline constexpr std::uint64_t kHeapMagic = 0x3150'4145'4848'4d54;  // "TMHHEAP1"
@@ -57,12 +57,12 @@ inline constexpr std::uint32_t kZonesPerDirectory = 256;
 inline constexpr std::uint32_t kDirectoryCount = 64;
 static_assert(std::uint64_t{kZonePages} * kZonesPerDirectory * kDirectoryCount == kHeapPagesMax);
 
-inline constexpr PageIndex kMapPage{1};
-inline constexpr PageIndex kFirstDirectoryPage{2};
-inline constexpr PageIndex kFirstLeafPage{3};
-inline constexpr PageIndex kFirstRootPage{4};
-inline constexpr PageIndex kFirstArenaPage = kFirstRootPage + kRootChainCount;
-inline constexpr PageIndex kFirstRunPage = kFirstArenaPage + kArenaCount;
+inline constexpr HeapPage kMapPage{1};
+inline constexpr HeapPage kFirstDirectoryPage{2};
+inline constexpr HeapPage kFirstLeafPage{3};
+inline constexpr HeapPage kFirstRootPage{4};
+inline constexpr HeapPage kFirstArenaPage = kFirstRootPage + kRootChainCount;
+inline constexpr HeapPage kFirstRunPage = kFirstArenaPage + kArenaCount;
 
 struct HeaderV1 {                    // offset
   std::uint64_t magic;               //   0  kHeapMagic
@@ -78,7 +78,8 @@ struct HeaderV1 {                    // offset
   std::uint32_t first_root_page;     //  44
   std::uint32_t first_run_page;      //  48
   std::uint32_t class_count;         //  52  kClassBytes.size()
-  std::uint32_t reserved_zero[16];   //  56  checked on open
+  std::uint64_t view_address;        //  56  where pointers inside point to, see heap_bind_address(); 0: not bound
+  std::uint32_t reserved_zero[14];   //  64  checked on open
   std::uint64_t checksum;            // 120  FNV-1a of bytes [0, 120): finds every change of one byte
 };
 static_assert(sizeof(HeaderV1) == 128);
@@ -88,8 +89,8 @@ static_assert(offsetof(HeaderV1, features_ro_compat) == 20 && offsetof(HeaderV1,
 static_assert(offsetof(HeaderV1, zone_pages) == 28 && offsetof(HeaderV1, arena_count) == 32);
 static_assert(offsetof(HeaderV1, first_arena_page) == 36 && offsetof(HeaderV1, root_chain_count) == 40);
 static_assert(offsetof(HeaderV1, first_root_page) == 44 && offsetof(HeaderV1, first_run_page) == 48);
-static_assert(offsetof(HeaderV1, class_count) == 52 && offsetof(HeaderV1, reserved_zero) == 56);
-static_assert(offsetof(HeaderV1, checksum) == 120);
+static_assert(offsetof(HeaderV1, class_count) == 52 && offsetof(HeaderV1, view_address) == 56);
+static_assert(offsetof(HeaderV1, reserved_zero) == 64 && offsetof(HeaderV1, checksum) == 120);
 
 struct MapHeaderV1 {                           // offset
   std::uint64_t magic;                         //   0  kMapMagic

@@ -75,13 +75,13 @@ Errc PageMap::check_top() const noexcept {
 const ZoneV1 *PageMap::zone(std::uint32_t zone_index) const noexcept {
   const std::uint32_t directory = map_->directories[zone_index / kZonesPerDirectory];
   if (directory == 0 || directory >= pages_.page_count) return nullptr;
-  return pages_.at<ZoneV1>(PageIndex{directory}) + zone_index % kZonesPerDirectory;
+  return pages_.at<ZoneV1>(HeapPage{directory}) + zone_index % kZonesPerDirectory;
 }
 
 const LeafV1 *PageMap::leaf(std::uint32_t zone_index) const noexcept {
   const ZoneV1 *summary = zone(zone_index);
   if (summary == nullptr || summary->leaf_page == 0 || summary->leaf_page >= pages_.page_count) return nullptr;
-  return pages_.at<LeafV1>(PageIndex{summary->leaf_page});
+  return pages_.at<LeafV1>(HeapPage{summary->leaf_page});
 }
 
 PageState PageMap::state(const LeafV1 &leaf, std::uint32_t index) noexcept {
@@ -168,8 +168,8 @@ Errc PageMap::check_range(std::uint32_t first, std::uint32_t page_count, PageSta
     return end_of_same(first, end, expected) == end ? Errc::kOk : Errc::kCorrupt;
   }
   std::uint32_t run_pages = 0;
-  return large_run_pages(PageIndex{first}, &run_pages) == Errc::kOk && run_pages == page_count ? Errc::kOk
-                                                                                               : Errc::kCorrupt;
+  return large_run_pages(HeapPage{first}, &run_pages) == Errc::kOk && run_pages == page_count ? Errc::kOk
+                                                                                              : Errc::kCorrupt;
 }
 
 // REQUIRES: the leaves of the range exist.
@@ -203,14 +203,14 @@ void PageMap::refresh(std::uint32_t first_page, std::uint32_t end_page) noexcept
   }
 }
 
-Errc PageMap::take(std::uint32_t page_count, RunUse use, PageIndex *first) noexcept {
+Errc PageMap::take(std::uint32_t page_count, RunUse use, HeapPage *first) noexcept {
   if (const Errc error = check_top(); error != Errc::kOk) return error;
   std::uint32_t found = 0;
   if (const Errc error = find_fit(page_count, &found); error != Errc::kOk) return error;
   if (const Errc error = check_range(found, page_count, PageState::kFree); error != Errc::kOk) return error;
   mark_used(found, page_count, use);
   refresh(found, found + page_count);
-  *first = PageIndex{found};
+  *first = HeapPage{found};
   return Errc::kOk;
 }
 
@@ -228,7 +228,7 @@ std::uint32_t PageMap::missing_tables(std::uint32_t first_zone, std::uint32_t la
 // In the order of zones, a directory before its first leaf: Invariant (3).
 void PageMap::add_tables(std::uint32_t first_zone, std::uint32_t last_zone, std::uint32_t first_page) noexcept {
   const auto next_table = [&] {
-    std::memset(pages_.at<std::byte>(PageIndex{first_page}), 0, kPageBytes);  // the page may have been used before
+    std::memset(pages_.at<std::byte>(HeapPage{first_page}), 0, kPageBytes);  // the page may have been used before
     return first_page++;
   };
   for (std::uint32_t z = first_zone; z <= last_zone; ++z) {
@@ -239,7 +239,7 @@ void PageMap::add_tables(std::uint32_t first_zone, std::uint32_t last_zone, std:
   }
 }
 
-Errc PageMap::extend(std::uint32_t page_count, RunUse use, PageIndex *first, std::uint64_t *pages_needed) noexcept {
+Errc PageMap::extend(std::uint32_t page_count, RunUse use, HeapPage *first, std::uint64_t *pages_needed) noexcept {
   if (const Errc error = check_top(); error != Errc::kOk) return error;
   const std::uint32_t top = map_->top_page;
   // The tables' pages push the run's end up, which may need another table: repeat until it does not.
@@ -266,7 +266,7 @@ Errc PageMap::extend(std::uint32_t page_count, RunUse use, PageIndex *first, std
   mark_used(top + table_count, page_count, use);
   map_->top_page = static_cast<std::uint32_t>(end);
   refresh(top, static_cast<std::uint32_t>(end));
-  *first = PageIndex{top + table_count};
+  *first = HeapPage{top + table_count};
   return Errc::kOk;
 }
 
@@ -285,7 +285,7 @@ void PageMap::trim() noexcept {
   map_->top_page = std::max(top, raw(kFirstRunPage));
 }
 
-Errc PageMap::release(PageIndex first, std::uint32_t page_count, RunUse use) noexcept {
+Errc PageMap::release(HeapPage first, std::uint32_t page_count, RunUse use) noexcept {
   if (const Errc error = check_top(); error != Errc::kOk) return error;
   const bool large = use == RunUse::kLarge;
   const auto expected = large ? PageState::kLargeFirst : PageState::kReserved;
@@ -300,7 +300,7 @@ Errc PageMap::release(PageIndex first, std::uint32_t page_count, RunUse use) noe
   return Errc::kOk;
 }
 
-Errc PageMap::large_run_pages(PageIndex first, std::uint32_t *page_count) const noexcept {
+Errc PageMap::large_run_pages(HeapPage first, std::uint32_t *page_count) const noexcept {
   if (const Errc error = check_top(); error != Errc::kOk) return error;
   if (raw(first) < raw(kFirstRunPage) || raw(first) >= map_->top_page) return Errc::kBadFree;
   const LeafV1 *bits = leaf(zone_of(raw(first)));

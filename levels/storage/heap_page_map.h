@@ -28,15 +28,15 @@ struct HeapPages {
                                                                                       : kHeapPagesMax)) {}
 
   template <class T>
-  [[nodiscard]] T *at(PageIndex page) const noexcept {
+  [[nodiscard]] T *at(HeapPage page) const noexcept {
     return reinterpret_cast<T *>(base + std::uint64_t{raw(page)} * kPageBytes);
   }
   // True when [page, page + count) may hold runs.
-  [[nodiscard]] bool has(PageIndex page, std::uint32_t count = 1) const noexcept {
+  [[nodiscard]] bool has(HeapPage page, std::uint32_t count = 1) const noexcept {
     return raw(page) >= raw(kFirstRunPage) && raw(page) <= page_count && count <= page_count - raw(page);
   }
   // The header of the run that begins at `page`; null when there is none of this kind.
-  [[nodiscard]] RunHeaderV1 *run(PageIndex page, RunKind kind) const noexcept {
+  [[nodiscard]] RunHeaderV1 *run(HeapPage page, RunKind kind) const noexcept {
     if (!has(page)) return nullptr;
     auto *header = at<RunHeaderV1>(page);
     return header->magic == kRunMagic + raw(page) && header->kind == kind ? header : nullptr;
@@ -50,15 +50,15 @@ class PageMap {
   explicit PageMap(const HeapPages &pages) noexcept : pages_(pages), map_(pages.at<MapHeaderV1>(kMapPage)) {}
 
   // First fit below top_page. Errors: kSegmentFull, kCorrupt.
-  [[nodiscard]] Errc take(std::uint32_t page_count, RunUse use, PageIndex *first) noexcept;
+  [[nodiscard]] Errc take(std::uint32_t page_count, RunUse use, HeapPage *first) noexcept;
   // From top_page on, with the tables that the new zones need. kSegmentFull sets *pages_needed: the size at which it
   // would have worked.
-  [[nodiscard]] Errc extend(std::uint32_t page_count, RunUse use, PageIndex *first,
+  [[nodiscard]] Errc extend(std::uint32_t page_count, RunUse use, HeapPage *first,
                             std::uint64_t *pages_needed) noexcept;
   // Gives back a part of what was taken for arenas, or a whole large run. Needs no memory. Errors: kCorrupt.
-  [[nodiscard]] Errc release(PageIndex first, std::uint32_t page_count, RunUse use) noexcept;
+  [[nodiscard]] Errc release(HeapPage first, std::uint32_t page_count, RunUse use) noexcept;
   // Length of the large run that begins at `first`. Errors: kBadFree when none does, kCorrupt.
-  [[nodiscard]] Errc large_run_pages(PageIndex first, std::uint32_t *page_count) const noexcept;
+  [[nodiscard]] Errc large_run_pages(HeapPage first, std::uint32_t *page_count) const noexcept;
 
   // For heap_check() and this class. kCorrupt unless top_page lies in the segment.
   [[nodiscard]] Errc check_top() const noexcept;

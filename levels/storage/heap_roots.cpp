@@ -34,7 +34,7 @@ void write_root(RootV1 *entry, std::string_view name, std::uint64_t type_bytes) 
 }
 
 // Hangs an empty page behind the last one.
-Errc append_page(HeapContext &context, RootPageV1 *last, PageIndex *added) noexcept {
+Errc append_page(HeapContext &context, RootPageV1 *last, HeapPage *added) noexcept {
   if (const Errc error = acquire_pages(context, 1, RunUse::kReserved, added); error != Errc::kOk) return error;
   auto *page = HeapPages(context.base, context.size_bytes).at<RootPageV1>(*added);
   std::memset(static_cast<void *>(page), 0, sizeof *page);  // it may have been used before
@@ -46,7 +46,7 @@ Errc append_page(HeapContext &context, RootPageV1 *last, PageIndex *added) noexc
 }
 
 Errc find_or_add(HeapContext &context, std::string_view name, std::uint64_t type_bytes, RootV1 **found) noexcept {
-  PageIndex at = kFirstRootPage + root_chain_of(name);
+  HeapPage at = kFirstRootPage + root_chain_of(name);
   for (std::uint32_t depth = 0; depth < kRootChainPagesMax; ++depth) {
     const HeapPages pages(context.base, context.size_bytes);
     auto *page = pages.at<RootPageV1>(at);
@@ -61,7 +61,7 @@ Errc find_or_add(HeapContext &context, std::string_view name, std::uint64_t type
       *found = entry;
       return Errc::kOk;
     }
-    PageIndex next{page->header.next_page};
+    HeapPage next{page->header.next_page};
     if (next == kNoPage) {
       if (const Errc error = append_page(context, page, &next); error != Errc::kOk) return error;
     } else if (pages.run(next, RunKind::kRoots) == nullptr) {

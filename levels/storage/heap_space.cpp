@@ -31,14 +31,14 @@ Errc grow_to(HeapContext &context, std::uint64_t pages_needed) noexcept {
 }
 
 // Without growing: first fit, else the top.
-Errc take_or_extend(const HeapContext &context, std::uint32_t page_count, RunUse use, PageIndex *first,
+Errc take_or_extend(const HeapContext &context, std::uint32_t page_count, RunUse use, HeapPage *first,
                     std::uint64_t *pages_needed) noexcept {
   PageMap map(HeapPages(context.base, context.size_bytes));
   if (const Errc error = map.take(page_count, use, first); error != Errc::kSegmentFull) return error;
   return map.extend(page_count, use, first, pages_needed);
 }
 
-Errc take_or_grow(HeapContext &context, std::uint32_t page_count, RunUse use, PageIndex *first) noexcept {
+Errc take_or_grow(HeapContext &context, std::uint32_t page_count, RunUse use, HeapPage *first) noexcept {
   std::uint64_t pages_needed = 0;
   Errc error = take_or_extend(context, page_count, use, first, &pages_needed);
   if (error != Errc::kSegmentFull) return error;
@@ -58,7 +58,7 @@ Errc reclaim_arenas(HeapContext &context, std::uint64_t *released_pages) noexcep
   return Errc::kOk;
 }
 
-Errc acquire_pages(HeapContext &context, std::uint32_t page_count, RunUse use, PageIndex *first) noexcept {
+Errc acquire_pages(HeapContext &context, std::uint32_t page_count, RunUse use, HeapPage *first) noexcept {
   const Errc shortage = take_or_grow(context, page_count, use, first);
   if (!is_shortage(shortage)) return shortage;
   std::uint64_t released_pages = 0;
@@ -68,7 +68,7 @@ Errc acquire_pages(HeapContext &context, std::uint32_t page_count, RunUse use, P
 
 // A chunk of the size that is due; else smaller ones, as `least` allows, before giving up. Before growing only down to
 // the smallest regular chunk, since a fragment of a page or two would soon bring the next write of the shared page map.
-Errc Arena::acquire_chunk(std::uint32_t least, PageIndex *first, std::uint32_t *page_count) noexcept {
+Errc Arena::acquire_chunk(std::uint32_t least, HeapPage *first, std::uint32_t *page_count) noexcept {
   const std::uint32_t wanted = std::clamp(arena_->chunk_pages, kChunkPagesMin, kChunkPagesMax);
   // Halves from `from` to `down_to` until one fits; a full device counts as a full segment here.
   const auto try_sizes = [&](std::uint32_t from, std::uint32_t down_to, bool may_grow) {
@@ -88,13 +88,13 @@ Errc Arena::acquire_chunk(std::uint32_t least, PageIndex *first, std::uint32_t *
 }
 
 Errc Arena::take_chunk(std::uint32_t page_count_min) noexcept {
-  PageIndex first{};
+  HeapPage first{};
   std::uint32_t page_count = 0;
   if (const Errc error = acquire_chunk(page_count_min, &first, &page_count); error != Errc::kOk) return error;
   pages_ = HeapPages(context_.base, context_.size_bytes);  // it may have grown
   // Too short for the run that is wanted now, so at most 8 pages: it fits a list of the cache.
   const std::uint32_t rest = arena_->chunk_end - arena_->chunk_next;
-  if (rest != 0) push_cached(PageIndex{arena_->chunk_next}, rest);
+  if (rest != 0) push_cached(HeapPage{arena_->chunk_next}, rest);
   arena_->chunk_next = raw(first);
   arena_->chunk_end = raw(first) + page_count;
   arena_->chunk_pages = std::min(std::clamp(arena_->chunk_pages, kChunkPagesMin, kChunkPagesMax) * 2, kChunkPagesMax);
@@ -102,10 +102,10 @@ Errc Arena::take_chunk(std::uint32_t page_count_min) noexcept {
 }
 
 // Exact fit from the cache, else the chunk, else a longer cached run, else a new chunk.
-Errc Arena::take_run(std::uint32_t page_count, PageIndex *first) noexcept {
+Errc Arena::take_run(std::uint32_t page_count, HeapPage *first) noexcept {
   if (arena_->cached_head[page_count] != 0) return pop_cached(page_count, first);
   const std::uint32_t rest = arena_->chunk_end - arena_->chunk_next;
-  if (rest != 0 && (arena_->chunk_end < arena_->chunk_next || !pages_.has(PageIndex{arena_->chunk_next}, rest))) {
+  if (rest != 0 && (arena_->chunk_end < arena_->chunk_next || !pages_.has(HeapPage{arena_->chunk_next}, rest))) {
     return Errc::kCorrupt;
   }
   if (rest < page_count) {
@@ -117,14 +117,14 @@ Errc Arena::take_run(std::uint32_t page_count, PageIndex *first) noexcept {
     }
     if (const Errc error = take_chunk(page_count); error != Errc::kOk) return error;
   }
-  *first = PageIndex{arena_->chunk_next};
+  *first = HeapPage{arena_->chunk_next};
   arena_->chunk_next += page_count;
   // A chunk that is used up is forgotten: its pages may go back to the page map, and more.
   if (arena_->chunk_next == arena_->chunk_end) arena_->chunk_next = arena_->chunk_end = 0;
   return Errc::kOk;
 }
 
-void Arena::push_cached(PageIndex first, std::uint32_t page_count) noexcept {
+void Arena::push_cached(HeapPage first, std::uint32_t page_count) noexcept {
   auto *header = pages_.at<RunHeaderV1>(first);
   *header = RunHeaderV1{};
   header->magic = kRunMagic + raw(first);
@@ -136,8 +136,8 @@ void Arena::push_cached(PageIndex first, std::uint32_t page_count) noexcept {
 }
 
 // The run leaves without a valid header: heap_layout.h, Invariant (3).
-Errc Arena::pop_cached(std::uint32_t page_count, PageIndex *first) noexcept {
-  const PageIndex head{arena_->cached_head[page_count]};
+Errc Arena::pop_cached(std::uint32_t page_count, HeapPage *first) noexcept {
+  const HeapPage head{arena_->cached_head[page_count]};
   RunHeaderV1 *header = pages_.run(head, RunKind::kCached);
   if (header == nullptr || header->page_count != page_count || !pages_.has(head, page_count) ||
       arena_->cached_pages < page_count) {
@@ -150,7 +150,7 @@ Errc Arena::pop_cached(std::uint32_t page_count, PageIndex *first) noexcept {
   return Errc::kOk;
 }
 
-Errc Arena::cache_run(PageIndex first, std::uint32_t page_count) noexcept {
+Errc Arena::cache_run(HeapPage first, std::uint32_t page_count) noexcept {
   push_cached(first, page_count);
   const std::uint32_t pages_max = std::clamp(arena_->chunk_pages, kChunkPagesMin, kChunkPagesMax);
   if (arena_->cached_pages <= pages_max) return Errc::kOk;
@@ -163,7 +163,7 @@ Errc Arena::flush_cache(std::uint32_t keep_pages, std::uint64_t *released_pages)
   PageMap map(pages_);
   for (std::uint32_t length = kMediumPagesMax; length >= 1; --length) {
     while (arena_->cached_pages > keep_pages && arena_->cached_head[length] != 0) {
-      PageIndex first{};
+      HeapPage first{};
       if (const Errc error = pop_cached(length, &first); error != Errc::kOk) return error;
       if (const Errc error = map.release(first, length, RunUse::kReserved); error != Errc::kOk) return error;
       *released_pages += length;
@@ -177,9 +177,9 @@ Errc Arena::reclaim(std::uint64_t *released_pages) noexcept {
   for (std::uint32_t class_index = 0; class_index < kClassCount; ++class_index) {
     std::uint32_t at = arena_->partial_head[class_index];
     for (std::uint32_t visited = 0; at != 0; ++visited) {
-      RunHeaderV1 *slab = partial_slab(PageIndex{at}, class_index);
+      RunHeaderV1 *slab = partial_slab(HeapPage{at}, class_index);
       if (slab == nullptr || visited > pages_.page_count) return Errc::kCorrupt;  // the latter: a ring
-      const PageIndex page{at};
+      const HeapPage page{at};
       at = slab->next_page;
       if (slab->live_count != 0) continue;
       if (const Errc error = unlink_partial(page, slab); error != Errc::kOk) return error;
@@ -191,7 +191,7 @@ Errc Arena::reclaim(std::uint64_t *released_pages) noexcept {
   if (const Errc error = flush_cache(0, released_pages); error != Errc::kOk) return error;
   const std::uint32_t rest = arena_->chunk_end - arena_->chunk_next;
   if (rest != 0) {
-    if (const Errc error = map.release(PageIndex{arena_->chunk_next}, rest, RunUse::kReserved); error != Errc::kOk)
+    if (const Errc error = map.release(HeapPage{arena_->chunk_next}, rest, RunUse::kReserved); error != Errc::kOk)
       return error;
     *released_pages += rest;
     arena_->chunk_next = 0;

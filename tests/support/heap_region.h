@@ -45,7 +45,7 @@ class HeapRegion {
     return static_cast<std::uint64_t>(static_cast<const std::byte *>(address) - base_) / kPageBytes;
   }
   template <class T>
-  [[nodiscard]] T &at(storage::PageIndex page) const noexcept {
+  [[nodiscard]] T &at(storage::HeapPage page) const noexcept {
     return *reinterpret_cast<T *>(base_ + std::uint64_t{storage::raw(page)} * kPageBytes);
   }
 

@@ -1,0 +1,358 @@
+// tests/fuzz_control_test.cpp -- hostile control files, byte by byte: verify_control() alone, then Domain::open() and
+// map().
+// Invariants: (1) verify_control() reads nothing beyond the bytes it is given, and refuses every change of the parts
+// that it covers.
+//             (2) a damaged control file is refused with an Errc, or the domain works: its segments hold what was
+//                 committed. Never a crash, a hang or SIGBUS; a refusal changes no data file.
+//             (3) damage with right checksums, as a faulty writer would make it, is no exception to (2).
+// Method:     children open the damaged domains; the one at work when something goes wrong is named.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "levels/storage/control.h"
+#include "levels/storage/heap.h"
+#include "tests/support/seed.h"
+#include "tests/support/stage.h"
+
+namespace tmh::test {
+namespace {
+
+using storage::ControlFile;
+using storage::ControlHeaderV1;
+using storage::SegmentRecordV1;
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kRawPages = 8;
+constexpr std::uint64_t kMark = 0x5eed'0000'0000'0001;
+
+// Bytes that end where an unreadable page begins.
+class Fenced {
+ public:
+  explicit Fenced(std::size_t bytes_max) : room_((bytes_max + kPageBytes - 1) / kPageBytes * kPageBytes) {
+    address_ = static_cast<std::byte *>(
+        mmap(nullptr, room_ + kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (address_ == MAP_FAILED || mprotect(address_ + room_, kPageBytes, PROT_NONE) != 0) std::abort();
+  }
+  ~Fenced() { munmap(address_, room_ + kPageBytes); }
+  Fenced(const Fenced &) = delete;
+  Fenced &operator=(const Fenced &) = delete;
+  std::byte *put(const std::string &bytes, std::size_t count) {
+    std::byte *begin = address_ + room_ - count;
+    std::memcpy(begin, bytes.data(), count);
+    return begin;
+  }
+
+ private:
+  std::size_t room_;
+  std::byte *address_;
+};
+
+class FuzzControlTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char *name : {"TMH_POLICY", "TMH_TRACKING", "TMH_DETECTION", "TMH_CRASH_AT"}) unsetenv(name);
+    expect_child("maker", [&] {
+      const Opened self(folder_.path());
+      *made_at_ = self.heap.data();
+      atomically(self.domain, [&] {
+        for (std::uint64_t page = 0; page < kRawPages; ++page) self.word(page) = kMark + page;
+        *static_cast<std::uint64_t *>(*self.heap.root_cell("mark") = self.heap.allocate(8)) = kMark;
+      });
+    });
+    control_ = read_file(path("tmh.control"));
+    raw_ = read_file(path("plain"));
+    heap_ = read_file(path("heap"));
+    ASSERT_EQ(control_.size(), storage::kControlBytes);
+  }
+
+  struct Opened {
+    explicit Opened(const std::string &folder) {
+      DomainOptions options;
+      options.tracking = Tracking::kSignalHot;  // permitted everywhere
+      domain = Domain::open(folder, options);
+      raw = domain.map("plain", raw_segment(kRawPages * kPageBytes));
+      SegmentOptions heap_options;
+      heap_options.size_bytes = kMiB;
+      heap_options.max_bytes = 4 * kMiB;
+      heap = domain.map("heap", heap_options);
+    }
+    std::uint64_t &word(std::uint64_t page) const {
+      return reinterpret_cast<std::uint64_t *>(raw.data() + page * kPageBytes)[0];
+    }
+    Domain domain;
+    Segment raw, heap;
+  };
+
+  [[nodiscard]] std::string path(const std::string &name) const { return folder_ / name; }
+  void restore() const {
+    write_file(path("tmh.control"), control_);
+    write_file(path("plain"), raw_);
+    write_file(path("heap"), heap_);
+  }
+
+  // One damaged domain: opens it, reads what was committed, changes it and closes. True: it worked; false: an Errc.
+  [[nodiscard]] bool use() const {
+    try {
+      Opened self(folder_.path());
+      query(self.domain, [&] {
+        for (std::uint64_t page = 0; page < kRawPages; ++page) EXPECT_EQ(self.word(page), kMark + page);
+        EXPECT_EQ(*static_cast<const std::uint64_t *>(static_cast<void *>(self.heap.data())),
+                  *reinterpret_cast<const std::uint64_t *>(heap_.data()));
+        EXPECT_EQ(storage::heap_check(self.heap.data(), self.heap.size_bytes()), Errc::kOk);
+      });
+      atomically(self.domain, [&] {
+        // Without its record the file is a new segment with another address, and pointers inside are not followed.
+        if (self.heap.data() == *made_at_) {
+          EXPECT_EQ(*static_cast<std::uint64_t *>(*self.heap.root_cell("mark")), kMark);
+        }
+        self.word(0) = 1;
+        static_cast<void>(self.heap.allocate(100));
+      });
+      self.domain.close();
+      return true;
+    } catch (const Error &) {
+      return false;
+    }
+  }
+
+  // All damages in one child; `trial` runs in it. The shared number says which one was at work when it died.
+  struct Progress {
+    std::uint64_t trial = 0;
+    std::uint64_t worked = 0, refused = 0;
+  };
+  Progress run_trials(std::uint64_t count, const std::function<std::string(std::uint64_t)> &damaged_control) {
+    const Shared<Progress> progress;
+    const ChildEnd end = run_in_child("opener", [&] {
+      for (; progress->trial < count; ++progress->trial) {
+        restore();
+        write_file(path("tmh.control"), damaged_control(progress->trial));
+        const bool worked = use();
+        (worked ? progress->worked : progress->refused) += 1;
+        if (!worked) {
+          EXPECT_TRUE(read_file(path("plain")).substr(0, raw_.size()) == raw_) << "trial " << progress->trial;
+          EXPECT_TRUE(read_file(path("heap")).substr(0, heap_.size()) == heap_) << "trial " << progress->trial;
+        }
+        ASSERT_FALSE(testing::Test::HasFailure()) << "trial " << progress->trial;
+      }
+    });
+    EXPECT_TRUE(end.succeeded()) << "trial " << progress->trial << " of seed " << seed() << ": exit code "
+                                 << end.exit_code << ", signal " << end.signal << (end.hung ? ", hung" : "");
+    restore();
+    expect_child("after", [&] { EXPECT_TRUE(use()) << "the undamaged file no longer works"; });
+    return *progress;
+  }
+
+  [[nodiscard]] static std::size_t record_offset(std::size_t number) {
+    return sizeof(ControlHeaderV1) + number * sizeof(SegmentRecordV1);
+  }
+  [[nodiscard]] std::unique_ptr<ControlFile> parsed() const {
+    auto file = std::make_unique<ControlFile>();
+    std::memcpy(file.get(), control_.data(), sizeof(ControlFile));
+    return file;
+  }
+
+  TempFolder folder_;
+  std::string control_, raw_, heap_;
+  Shared<std::byte *> made_at_;
+};
+
+std::string bytes_of(const ControlFile &file) { return {reinterpret_cast<const char *>(&file), sizeof file}; }
+
+// Which single-byte changes verify_control() must refuse.
+bool is_covered(std::size_t offset) {
+  if (offset < sizeof(ControlHeaderV1)) {
+    // Values that change while the domain lives are checked for sense only.
+    return offset < offsetof(ControlHeaderV1, address_next) || offset >= offsetof(ControlHeaderV1, reserved_zero);
+  }
+  const std::size_t number = (offset - sizeof(ControlHeaderV1)) / sizeof(SegmentRecordV1);
+  const std::size_t in_record = (offset - sizeof(ControlHeaderV1)) % sizeof(SegmentRecordV1);
+  if (number >= 2) return in_record < sizeof(SegmentRecordV1::state);  // unused: becomes used, without a checksum
+  return in_record >= sizeof(SegmentRecordV1::state) &&
+         (in_record < offsetof(SegmentRecordV1, size_bytes) || in_record >= offsetof(SegmentRecordV1, reserved_zero));
+}
+
+TEST_F(FuzzControlTest, VerifyRefusesEveryFlippedBitThatItCovers) {
+  std::string damaged = control_;
+  std::string why;
+  ASSERT_EQ(storage::verify_control(damaged.data(), damaged.size(), &why), Errc::kOk);
+  std::mt19937_64 random(seed());
+  for (std::size_t offset = 0; offset < damaged.size(); ++offset) {
+    const bool used = offset < 128 || (offset >= record_offset(0) && offset < record_offset(3));
+    if (!used && random() % 16 != 0)
+      continue;  // reserved bytes and unused records: a sample, other ones with each seed
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      damaged[offset] = static_cast<char>(control_[offset] ^ (1 << bit));
+      why.clear();
+      const Errc error = storage::verify_control(damaged.data(), damaged.size(), &why);
+      if (is_covered(offset)) {
+        ASSERT_NE(error, Errc::kOk) << "byte " << offset << " bit " << bit;
+      }
+      ASSERT_EQ(error == Errc::kOk, why.empty()) << "a refusal names the field; byte " << offset << " bit " << bit;
+    }
+    damaged[offset] = control_[offset];
+  }
+}
+
+TEST_F(FuzzControlTest, VerifyReadsNothingBeyondACutFile) {
+  Fenced fenced(control_.size());
+  std::string why;
+  std::mt19937_64 random(seed());
+  for (std::size_t bytes = 0; bytes < control_.size(); bytes += bytes < 8192 ? 1 : 1 + random() % 64) {
+    ASSERT_EQ(storage::verify_control(fenced.put(control_, bytes), bytes, &why), Errc::kShortFile) << bytes;
+  }
+}
+
+TEST_F(FuzzControlTest, VerifySurvivesGarbageBehindARightBeginning) {
+  std::mt19937_64 random(seed());
+  Fenced fenced(control_.size());
+  std::string why;
+  for (int round = 0; round < 300; ++round) {
+    auto file = parsed();
+    auto *bytes = reinterpret_cast<unsigned char *>(file.get());
+    for (std::uint64_t count = random() % 300; count > 0; --count)
+      bytes[random() % sizeof *file] = static_cast<unsigned char>(random());
+    storage::seal(&file->header);
+    for (SegmentRecordV1 &record : file->segments) {
+      if (random() % 2 == 0) storage::seal(&record);
+    }
+    static_cast<void>(storage::verify_control(fenced.put(bytes_of(*file), sizeof *file), sizeof *file, &why));
+  }
+}
+
+// The header's fields and both records, byte by byte; one bit each, which one is the seed's choice.
+TEST_F(FuzzControlTest, EveryFlippedByteIsRefusedOrHarmless) {
+  std::vector<std::size_t> offsets;
+  for (std::size_t offset = 0; offset < 96; ++offset) offsets.push_back(offset);
+  for (std::size_t offset = record_offset(0); offset < record_offset(2); ++offset) offsets.push_back(offset);
+  std::mt19937_64 random(seed());
+  for (int i = 0; i < 60; ++i) offsets.push_back(random() % control_.size());
+  std::vector<char> flips;
+  for (std::size_t i = 0; i < offsets.size(); ++i) flips.push_back(static_cast<char>(1 << random() % 8));
+  const Progress progress = run_trials(offsets.size(), [&](std::uint64_t trial) {
+    std::string damaged = control_;
+    damaged[offsets[trial]] = static_cast<char>(damaged[offsets[trial]] ^ flips[trial]);
+    return damaged;
+  });
+  EXPECT_GT(progress.refused, 400U) << "most of these bytes are covered by a checksum";
+  EXPECT_GT(progress.worked, 3U) << "some are not, and must not matter";
+}
+
+TEST_F(FuzzControlTest, EveryCutIsRefused) {
+  std::vector<std::size_t> cuts;
+  for (std::size_t bytes = 1; bytes < 100; ++bytes) cuts.push_back(bytes);
+  for (std::size_t number = 0; number < 5; ++number) {
+    for (const std::size_t around : {std::size_t{0}, std::size_t{1}, std::size_t{128}})
+      cuts.push_back(record_offset(number) + around);
+  }
+  cuts.push_back(control_.size() - 1);
+  std::mt19937_64 random(seed());
+  for (int i = 0; i < 60; ++i) cuts.push_back(1 + random() % (control_.size() - 1));
+  const Progress progress =
+      run_trials(cuts.size(), [&](std::uint64_t trial) { return control_.substr(0, cuts[trial]); });
+  EXPECT_EQ(progress.refused, cuts.size());
+}
+
+TEST_F(FuzzControlTest, LongerFilesAreRefused) {
+  const Progress progress =
+      run_trials(3, [&](std::uint64_t trial) { return control_ + std::string(trial * 4095 + 1, '\0'); });
+  EXPECT_EQ(progress.refused, 3U);
+}
+
+// A faulty writer: each field with values that look dangerous, under right checksums.
+TEST_F(FuzzControlTest, WrongValuesUnderRightChecksumsAreRefusedOrHarmless) {
+  const std::vector<std::uint64_t> values = {0,
+                                             1,
+                                             2,
+                                             3,
+                                             4095,
+                                             4096,
+                                             8191,
+                                             8192,
+                                             std::uint64_t{1} << 20,
+                                             std::uint64_t{1} << 31,
+                                             (std::uint64_t{1} << 32) - 1,
+                                             std::uint64_t{1} << 40,
+                                             (std::uint64_t{1} << 40) + 4096,
+                                             std::uint64_t{1} << 46,
+                                             (std::uint64_t{1} << 47) - 4096,
+                                             std::uint64_t{1} << 47,
+                                             std::uint64_t{1} << 62,
+                                             std::uint64_t{1} << 63,
+                                             ~std::uint64_t{4095},
+                                             ~std::uint64_t{0}};
+  struct Field {
+    std::size_t offset;
+    std::size_t bytes;
+  };
+  std::vector<Field> fields;
+  for (const std::size_t offset : {offsetof(ControlHeaderV1, owner_uid), offsetof(ControlHeaderV1, durability),
+                                   offsetof(ControlHeaderV1, detection), offsetof(ControlHeaderV1, segment_generation),
+                                   offsetof(ControlHeaderV1, segments_max)}) {
+    fields.push_back({offset, 4});
+  }
+  for (const std::size_t offset : {offsetof(ControlHeaderV1, address_base), offsetof(ControlHeaderV1, address_next)})
+    fields.push_back({offset, 8});
+  for (const std::size_t number : {std::size_t{0}, std::size_t{1}}) {
+    fields.push_back({record_offset(number) + offsetof(SegmentRecordV1, state), 4});
+    fields.push_back({record_offset(number) + offsetof(SegmentRecordV1, layout), 4});
+    for (const std::size_t offset : {offsetof(SegmentRecordV1, offset_bytes), offsetof(SegmentRecordV1, max_bytes),
+                                     offsetof(SegmentRecordV1, address), offsetof(SegmentRecordV1, size_bytes)}) {
+      fields.push_back({record_offset(number) + offset, 8});
+    }
+  }
+  const Progress progress = run_trials(fields.size() * values.size(), [&](std::uint64_t trial) {
+    const Field &field = fields[trial / values.size()];
+    auto file = parsed();
+    std::memcpy(reinterpret_cast<unsigned char *>(file.get()) + field.offset, &values[trial % values.size()],
+                field.bytes);
+    storage::seal(&file->header);
+    for (SegmentRecordV1 &record : file->segments) {
+      if (record.state != 0) storage::seal(&record);
+    }
+    return bytes_of(*file);
+  });
+  EXPECT_GT(progress.refused, fields.size() * values.size() / 2);
+  EXPECT_GT(progress.worked, 3U);
+}
+
+// Two records that claim the same file, addresses or name.
+TEST_F(FuzzControlTest, ContradictingRecordsAreRefusedOrHarmless) {
+  const std::vector<std::function<void(ControlFile &)>> contradictions = {
+      [](ControlFile &file) { file.segments[2] = file.segments[0]; },
+      [](ControlFile &file) { file.segments[2] = file.segments[1]; },
+      [](ControlFile &file) { file.segments[1].address = file.segments[0].address; },
+      [](ControlFile &file) { file.segments[0].address = file.segments[1].address + kPageBytes; },
+      [](ControlFile &file) { std::swap(file.segments[0], file.segments[1]); },
+      [](ControlFile &file) { std::swap(file.segments[0].name, file.segments[1].name); },
+      [](ControlFile &file) { file.segments[255] = file.segments[0]; },
+      [](ControlFile &file) { std::swap(file.segments[0], file.segments[100]); },
+      [](ControlFile &file) { std::memset(file.segments[0].name, 'n', sizeof file.segments[0].name - 1); },
+      [](ControlFile &file) { std::memset(file.segments[0].name, 'n', sizeof file.segments[0].name); },
+      [](ControlFile &file) { std::strcpy(file.segments[0].name, "no/such/folder/file"); },
+      [](ControlFile &file) { std::strcpy(file.segments[0].name, "tmh.control"); },
+      [](ControlFile &file) { std::strcpy(file.segments[1].name, "tmh.state"); },
+      [](ControlFile &file) { std::strcpy(file.segments[0].name, "."); },
+      [](ControlFile &file) { file.segments[0].layout = 1, file.segments[1].layout = 2; },
+      [](ControlFile &file) { file.segments[0].offset_bytes = 4 * kPageBytes; },
+  };
+  const Progress progress = run_trials(contradictions.size(), [&](std::uint64_t trial) {
+    auto file = parsed();
+    contradictions[trial](*file);
+    for (SegmentRecordV1 &record : file->segments) {
+      if (record.state != 0) storage::seal(&record);
+    }
+    return bytes_of(*file);
+  });
+  EXPECT_EQ(progress.worked + progress.refused, contradictions.size());
+}
+
+}  // namespace
+}  // namespace tmh::test
