@@ -220,7 +220,7 @@ Status Domain::validate() const {
   return status;
 }
 std::uint32_t Domain::depth() const noexcept { return impl_ == nullptr ? 0 : impl_->depth(); }
-void Domain::advise(const void *address, Access access, std::size_t bytes) const { check(required(impl_).advise(address, access, bytes)); }
+void Domain::advise_now(const void *address, Access access, std::size_t bytes) const { check(required(impl_).advise(address, access, bytes)); }
 void Domain::set_policy(std::string_view spec) const { check(required(impl_).set_policy(spec)); }
 Policy Domain::policy() const noexcept { return impl_ == nullptr ? Policy{} : impl_->policy(); }
 Detection Domain::detection() const noexcept { return impl_ == nullptr ? Detection{} : impl_->detection(); }

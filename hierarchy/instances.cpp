@@ -12,6 +12,8 @@ namespace tmh::detail {
 
 using platform::fail;
 
+constinit std::atomic<bool> advice_idle{false};
+
 namespace {
 // The domain whose instance this thread runs. A child forked inside an instance inherits it, but runs nothing.
 struct Running {
@@ -62,6 +64,7 @@ Errc DomainImpl::begin(bool is_query) noexcept {
     instance_mutex_.unlock();
     return error;
   }
+  advice_idle.store(engine_->is_steady(), std::memory_order_relaxed);
   running = {this, fork_generation_};
   nest_.push_back(is_query);
   return Errc::kOk;
@@ -75,6 +78,7 @@ void DomainImpl::leave_turn() noexcept {
 
 void DomainImpl::finish() noexcept {
   nest_.clear();
+  advice_idle.store(false, std::memory_order_relaxed);
   running = {};
   instance_mutex_.unlock();
 }

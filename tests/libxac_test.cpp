@@ -118,6 +118,7 @@ TEST_F(Libxac, MmapRefusesBadNamesAndLengths) {
   expect_map_fails("input.db", 1, Errc::kMisalignedLength);
   expect_map_fails("input.db", PAGESIZE + 1, Errc::kMisalignedLength);
   expect_map_fails("heap.tmh", PAGESIZE, Errc::kBadArgument);
+  expect_map_fails("./heap.tmh", PAGESIZE, Errc::kBadArgument);
   struct stat status;
   EXPECT_NE(::stat((folder_ / "input.db").c_str(), &status), 0) << "a refused call made the file";
 }
@@ -128,6 +129,57 @@ TEST_F(Libxac, MmapTwiceIsRefusedAndTheFirstMappingStays) {
   expect_map_fails("input.db", PAGESIZE, Errc::kSegmentInUse);
   ASSERT_EQ(xbegin(), 0);
   x[0] = 7;
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, OneFileIsOneSegmentHoweverItIsSpelt) {
+  init();
+  (void)map("input.db", PAGESIZE);
+  expect_map_fails("./input.db", PAGESIZE, Errc::kSegmentInUse);
+  EXPECT_EQ(xMunmap("./input.db"), 0);
+  EXPECT_EQ(xMunmap("input.db"), code(Errc::kNotMapped));
+}
+
+TEST_F(Libxac, AFailedMmapCanBeTriedAgain) {
+  init();
+  ASSERT_EQ(mkdir((folder_ / "input.db").c_str(), 0700), 0);
+  EXPECT_EQ(xMmap("input.db", PAGESIZE), MAP_FAILED);
+  const int first = xLastError();
+  EXPECT_NE(first, code(Errc::kSegmentInUse));
+  EXPECT_EQ(xMmap("input.db", PAGESIZE), MAP_FAILED);
+  EXPECT_EQ(xLastError(), first) << "the refused call left the name taken";
+  ASSERT_EQ(rmdir((folder_ / "input.db").c_str()), 0);
+  (void)map("input.db", PAGESIZE);
+}
+
+// Threads take turns: a transaction waits until the other thread's has ended, and mapping meanwhile must not lock both out.
+TEST_F(Libxac, ThreadsTakeTurnsWhileAnotherMapsAndUsesTheHeap) {
+  init();
+  int *x = map("input.db", PAGESIZE);
+  std::thread heap_user([] {
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_EQ(xbegin(), 0);
+      void *memory = xMalloc(16);
+      EXPECT_NE(memory, nullptr);
+      xFree(memory);
+      EXPECT_EQ(xend(), COMMITTED);
+    }
+  });
+  std::thread mapper([] {
+    for (int i = 0; i < 100; ++i) {
+      EXPECT_NE(xMmap("other.db", PAGESIZE), MAP_FAILED) << xStrError(xLastError());
+      EXPECT_EQ(xMunmap("other.db"), 0) << xStrError(xLastError());
+    }
+  });
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(xbegin(), 0);
+    ++x[0];
+    EXPECT_EQ(xend(), COMMITTED);
+  }
+  heap_user.join();
+  mapper.join();
+  ASSERT_EQ(xbegin(), 0);
+  EXPECT_EQ(x[0], 100);
   EXPECT_EQ(xend(), COMMITTED);
 }
 

@@ -11,7 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -97,6 +97,9 @@ const Segment &heap_of(Session &session) {
   if (!session.heap) session.heap = session.domain.map(kHeapName);
   return session.heap;
 }
+
+// One spelling per file, so that "./input.db" is "input.db".
+std::string segment_name(const char *name) { return std::filesystem::path(name).lexically_normal().string(); }
 
 // The segment that starts at the file's first byte and holds at least `length` bytes. Another process may have mapped the
 // file before with another length; then its segment is taken and grown when too small.
@@ -187,22 +190,23 @@ int xShutdown(void) {
 void *xMmap(const char *name, size_t length) {
   void *address = MAP_FAILED;
   (void)with_session([&](Session &session) {
+    if (name == nullptr || *name == '\0' || length == 0) return fail(Errc::kBadArgument);
+    const std::string file = segment_name(name);
     // The heap's bytes belong to the allocator; as a raw segment they would look like user data.
-    if (name == nullptr || *name == '\0' || length == 0 || std::string(name) == kHeapName)
-      return fail(Errc::kBadArgument);
+    if (file == kHeapName) return fail(Errc::kBadArgument);
     if (length % tmh::kPageBytes != 0) return fail(Errc::kMisalignedLength);
     {
       const std::lock_guard lock(session.mutex);
-      if (!session.segments.emplace(name, Segment()).second) return fail(Errc::kSegmentInUse);
+      if (!session.segments.emplace(file, Segment()).second) return fail(Errc::kSegmentInUse);
     }
     try {
-      const Segment segment = map_at_least(session, name, length);
+      const Segment segment = map_at_least(session, file, length);
       const std::lock_guard lock(session.mutex);
-      session.segments[name] = segment;
+      session.segments[file] = segment;
       address = segment.data();
     } catch (...) {
       const std::lock_guard lock(session.mutex);
-      session.segments.erase(name);
+      session.segments.erase(file);
       throw;
     }
     return 0;
@@ -213,15 +217,16 @@ void *xMmap(const char *name, size_t length) {
 int xMunmap(const char *name) {
   return with_session([&](Session &session) {
     if (name == nullptr || *name == '\0') return fail(Errc::kBadArgument);
+    const std::string file = segment_name(name);
     Segment segment;
     {
       const std::lock_guard lock(session.mutex);
-      if (const auto found = session.segments.find(name); found != session.segments.end()) segment = found->second;
+      if (const auto found = session.segments.find(file); found != session.segments.end()) segment = found->second;
     }
     if (!segment) return fail(Errc::kNotMapped);
     session.domain.unmap(segment);
     const std::lock_guard lock(session.mutex);
-    session.segments.erase(name);
+    session.segments.erase(file);
     return 0;
   });
 }

@@ -6,6 +6,7 @@
 // Source:    thesis, sections 2.1 to 2.3; DESIGN sections 2, 6 and 8.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,6 +39,8 @@ namespace detail {
 class DomainImpl;
 class SegmentImpl;
 struct Handles;  // makes handles of implementations
+// On while an instance runs in a process whose last instances touched no page for the first time: advice cannot help then.
+extern std::atomic<bool> advice_idle;
 }  // namespace detail
 
 class Domain;
@@ -107,7 +110,11 @@ class Domain {
   [[nodiscard]] Status validate() const;  // kFailed is certain; kPending may still fail at the end
   [[nodiscard]] std::uint32_t depth() const noexcept;  // nesting depth in this thread, 0: no instance
   // Advice that the pages of [address, address + bytes) will be accessed; never changes a result.
-  void advise(const void *address, Access access, std::size_t bytes = 1) const;
+  // Inline up to here, because a hot page's advice costs more to pass on than the page costs to read. While it is idle a wrong
+  // argument is not diagnosed either. Errors: kEndWithoutBegin, kNotMapped, kBadArgument.
+  void advise(const void *address, Access access, std::size_t bytes = 1) const {
+    if (!detail::advice_idle.load(std::memory_order_relaxed)) advise_now(address, access, bytes);  // relaxed: a hint
+  }
 
   void set_policy(std::string_view spec) const;  // this process, from the next instance on; kBadPolicy, kInstanceRunning
   [[nodiscard]] Policy policy() const noexcept;
@@ -123,6 +130,7 @@ class Domain {
   std::uint64_t collect() const;
 
  private:
+  void advise_now(const void *address, Access access, std::size_t bytes) const;
   friend struct detail::Handles;
   explicit Domain(std::shared_ptr<detail::DomainImpl> impl) noexcept : impl_(std::move(impl)) {}
   std::shared_ptr<detail::DomainImpl> impl_;

@@ -73,6 +73,8 @@ class Engine {
   // False: the address belongs to no view.
   [[nodiscard]] bool advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept;
   [[nodiscard]] bool running() const noexcept { return running_; }
+  // The last instances touched no page for the first time.
+  [[nodiscard]] bool is_steady() const noexcept { return steady_ends_ >= kSteadyEnds; }
 
   // Waits for, takes and leaves the domain's turn to commit alone (starvation guard).
   void take_turn() noexcept;
@@ -164,6 +166,8 @@ class Engine {
   // protections_ after which signal tracking works in blocks of 16, 256, 4096 pages; see block_pages()
   static constexpr std::uint64_t kBlocksAfter = 12288, kMediumBlocksAfter = 18432, kLargeBlocksAfter = 24576;
 
+  static constexpr std::uint32_t kSteadyEnds = 16;  // beyond chance, soon enough for a hot loop
+
   DomainMemory &memory_;
   const std::uint32_t slot_;
   const Detection detection_;
@@ -191,6 +195,7 @@ class Engine {
   std::uint64_t synced_position_ = 0;  // in the commit log
   std::uint64_t instance_ = 0;
   std::uint64_t protections_ = 0;      // VMA-splitting calls since the views were last reset
+  std::uint32_t steady_ends_ = 0;      // in a row, without a first touch
   std::uint64_t quiet_ends_ = 0;       // since the last drop of kept pages
   std::uint64_t keep_period_ = 1024;
   std::uint32_t calm_commits_ = 0;

@@ -282,6 +282,7 @@ void Engine::finish_instance() noexcept {
 void Engine::adapt(bool conflicted) noexcept {
   if (!keeps()) return;
   ++quiet_ends_;
+  if (steady_ends_ < kSteadyEnds) ++steady_ends_;
   if (conflicted) {
     keep_period_ = std::max<std::uint64_t>(1, keep_period_ / 2);
     calm_commits_ = 0;

@@ -70,6 +70,7 @@ bool Engine::touch(View &view, PageId page, bool is_write) noexcept {
 void Engine::list_as(PageId page, PageState state) noexcept {
   LocalPage &l = local(page);
   l.state = state;
+  steady_ends_ = 0;
   if ((l.lists & kInKept) == 0) kept_.push(page);
   l.lists |= kInKept;
   if (state == PageState::kPrivate) {
