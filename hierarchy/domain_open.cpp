@@ -161,7 +161,9 @@ DomainImpl::~DomainImpl() {
     (void)memory_.release();
     return;
   }
-  if (open_.load(std::memory_order_acquire) && !runs_here()) (void)close();
+  if (!open_.load(std::memory_order_acquire)) return;
+  if (runs_here()) (void)abort();  // the last handle went inside an instance, e.g. by an exception
+  (void)close();
 }
 
 Counters DomainImpl::counters() const {

@@ -163,6 +163,23 @@ TEST_F(BadCallTest, ClosedDomainRefusesCalls) {
   EXPECT_THROW(static_cast<void>(copy.map("b.raw", raw_segment())), Error);
 }
 
+// As when an exception leaves hand-written begin and end calls.
+TEST_F(BadCallTest, LastHandleDroppedInsideAnInstanceRollsBack) {
+  expect_child("dropper", [&] {
+    {
+      const Actor self = actor();
+      self.domain.begin();
+      self.set(0, 1);
+    }
+    const Actor again = actor();
+    EXPECT_EQ(again.domain.depth(), 0U);
+    EXPECT_EQ(again.committed(), 0U);
+    again.commit(0, 2);
+    EXPECT_EQ(again.committed(), 2U);
+    EXPECT_EQ(again.domain.participants().size(), 1U);
+  });
+}
+
 TEST_F(BadCallTest, EmptyHandlesRefuseCalls) {
   const Domain nothing;
   EXPECT_FALSE(nothing);

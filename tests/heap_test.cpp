@@ -1,8 +1,8 @@
 // tests/heap_test.cpp -- the heap of a segment, function by function, without an engine.
 // Invariants: (1) every Errc of heap.h appears for the cause that it names, and then nothing was changed.
 //             (2) blocks are aligned, disjoint and inside; freed memory is used again; a full heap frees and recovers.
-//             (3) pages: what a small allocation touches, what two arenas write, what roots and growth leave alone.
-// Models and hostile bytes: heap_property_test.cpp, heap_hostile_test.cpp.
+// Elsewhere:  pages touched heap_conflict_test.cpp, roots heap_roots_test.cpp, models heap_property_test.cpp, hostile bytes
+//             heap_hostile_test.cpp.
 #include <array>
 #include <cstring>
 #include <map>
@@ -215,6 +215,29 @@ TEST(HeapAllocate, FreedBlocksAreUsedAgain) {
   }
 }
 
+// Slabs leave their arena's list when they become empty: from its middle, beside the gap, from its head and its end.
+TEST(HeapAllocate, SlabsLeaveTheListFromEveryPlace) {
+  for (const std::array<std::size_t, 5> &order : {std::array<std::size_t, 5>{2, 1, 3, 0, 4},
+                                                  {2, 3, 1, 4, 0},
+                                                  {1, 2, 3, 4, 0},
+                                                  {3, 2, 1, 0, 4},
+                                                  {0, 4, 2, 1, 3}}) {
+    HeapRegion heap(2 * kMiB);
+    std::array<std::array<void *, 4>, 5> slabs{};
+    for (auto &slab : slabs) {
+      for (void *&block : slab) block = heap.allocate(1000);  // four fill a slab
+    }
+    for (auto &slab : slabs) ASSERT_EQ(heap.deallocate(slab[0]), Errc::kOk);  // all five in the list
+    for (const std::size_t which : order) {
+      for (std::size_t block = 1; block < 4; ++block) ASSERT_EQ(heap.deallocate(slabs[which][block]), Errc::kOk);
+      ASSERT_EQ(heap.check(), Errc::kOk);
+    }
+    HeapCensus census;
+    ASSERT_EQ(heap.check(&census), Errc::kOk);
+    EXPECT_EQ(census.slabs, 1U) << "the last of its class stays";
+  }
+}
+
 // --- wrong frees ---
 
 // Frees that must be refused, and must leave every byte of the heap as it was.
@@ -302,6 +325,9 @@ TEST_F(HeapBadFree, OldHeadersInsideALargeBlockAreNone) {
   for (auto *block : blocks) ASSERT_EQ(heap_.deallocate(block), Errc::kOk);
   auto *large = heap_.allocate(2 * kMiB);  // full: takes the slabs' pages
   ASSERT_NE(large, nullptr);
+  for (std::uint64_t page = heap_.page_of(large); page < heap_.page_of(large) + 2 * kMiB / kPageBytes; ++page) {
+    EXPECT_NE(heap_.at<RunHeaderV1>(HeapPage{static_cast<std::uint32_t>(page)}).magic, kRunMagic + page);
+  }
   for (std::size_t i = 0; i < blocks.size(); i += 41)
     refuse(blocks[i]);  // 41: shares no factor with 4, so every place in a page comes up
 }
@@ -396,6 +422,33 @@ TEST(HeapLarge, RunsCrossZonesAndDirectories) {
   EXPECT_EQ(heap.check(), Errc::kOk);
 }
 
+// The last runs go in both orders, so that the free end reaches back into the zone before.
+TEST(HeapLarge, FreeEndReachesBackOverAZone) {
+  HeapRegion heap(kGiB);
+  void *first = heap.allocate(60 * kMiB);
+  void *across = heap.allocate(20 * kMiB);  // from the first zone into the second
+  void *last = heap.allocate(10 * kMiB);
+  ASSERT_EQ(heap.deallocate(across), Errc::kOk);
+  ASSERT_EQ(heap.check(), Errc::kOk);
+  ASSERT_EQ(heap.deallocate(last), Errc::kOk);
+  EXPECT_EQ(heap.check(), Errc::kOk);
+  EXPECT_LT(heap_stats(heap.context()).span_bytes, 62 * kMiB);
+  ASSERT_EQ(heap.deallocate(first), Errc::kOk);
+  EXPECT_EQ(heap.check(), Errc::kOk);
+}
+
+// A leaf may come to lie where users' bytes were.
+TEST(HeapLarge, TablesOnUsedPagesBeginEmpty) {
+  HeapRegion heap(kGiB);
+  void *run = heap.allocate(40 * kMiB);
+  std::memset(run, 0xff, 4 * kPageBytes);
+  ASSERT_EQ(heap.deallocate(run), Errc::kOk);
+  ASSERT_NE(heap.allocate(70 * kMiB), nullptr);  // needs the second zone's leaf
+  EXPECT_EQ(heap.check(), Errc::kOk);
+  ASSERT_NE(heap.allocate(100), nullptr);
+  EXPECT_EQ(heap.check(), Errc::kOk);
+}
+
 // --- growth ---
 
 TEST(HeapGrow, GrowsInStepsUpToTheMaximum) {
@@ -459,103 +512,6 @@ TEST(HeapGrow, LastPagesBelowAnOddMaximumAreUsed) {
   EXPECT_EQ(heap.size_bytes(), kMiB + 3 * kPageBytes);
   EXPECT_EQ(slabs, heap.page_count() - raw(kFirstRunPage));
   EXPECT_EQ(heap.check(), Errc::kOk);
-}
-
-// --- roots ---
-
-TEST(HeapRoots, CellIsZeroFirstAndFoundAgain) {
-  HeapRegion heap(kHeapBytesMin);
-  void **cell = heap.root("index", 40);
-  ASSERT_NE(cell, nullptr);
-  EXPECT_EQ(*cell, nullptr);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(cell) % alignof(void *), 0U);
-  *cell = heap.base() + 12345;
-  EXPECT_EQ(heap.root("index", 40), cell);
-  EXPECT_EQ(*heap.root("index"), heap.base() + 12345);
-  EXPECT_NE(heap.root("index2", 40), cell);
-  HeapCensus census;
-  EXPECT_EQ(heap.check(&census), Errc::kOk);
-  EXPECT_EQ(census.roots, 2U);
-}
-
-TEST(HeapRoots, WrongNamesAreRefused) {
-  HeapRegion heap(kHeapBytesMin);
-  const auto before = heap.snapshot();
-  for (const std::string &name :
-       {std::string(), std::string(48, 'x'), std::string(1000, 'x'), std::string("a\0b", 3), std::string(1, '\0')}) {
-    EXPECT_EQ(heap.root(name), nullptr);
-    EXPECT_EQ(heap.why, Errc::kBadArgument);
-  }
-  EXPECT_TRUE(heap.equals(before));
-  EXPECT_NE(heap.root(std::string(47, 'x')), nullptr);
-  EXPECT_NE(heap.root(std::string(46, 'x')), heap.root(std::string(47, 'x')));
-  EXPECT_EQ(heap.check(), Errc::kOk);
-}
-
-TEST(HeapRoots, OtherSizeIsAMismatchAndNoSizeIsNoClaim) {
-  HeapRegion heap(kHeapBytesMin);
-  void **sized = heap.root("sized", 40);
-  EXPECT_EQ(heap.root("sized", 48), nullptr);
-  EXPECT_EQ(heap.why, Errc::kRootMismatch);
-  EXPECT_EQ(heap.root("sized", 0), sized);
-  void **plain = heap.root("plain", 0);
-  EXPECT_EQ(heap.root("plain", 8), plain);
-}
-
-TEST(HeapRoots, ThousandsOfRootsAllStay) {
-  HeapRegion heap(kHeapBytesMin, 8 * kMiB);
-  std::map<std::string, void **> cells;
-  for (int number = 0; number < 3000; ++number) {
-    const std::string name = "root " + std::to_string(number);
-    void **cell = heap.root(name, 8);
-    ASSERT_NE(cell, nullptr);
-    *cell = heap.base() + number;
-    cells[name] = cell;
-  }
-  std::set<void **> distinct;
-  for (const auto &[name, cell] : cells) {
-    EXPECT_EQ(heap.root(name, 8), cell);
-    EXPECT_EQ(*cell, heap.base() + std::stoi(name.substr(5)));
-    distinct.insert(cell);
-  }
-  EXPECT_EQ(distinct.size(), cells.size());
-  HeapCensus census;
-  EXPECT_EQ(heap.check(&census), Errc::kOk);
-  EXPECT_EQ(census.roots, 3000U);
-}
-
-TEST(HeapRoots, NoRoomForAnotherRootPageIsFull) {
-  HeapRegion heap(kHeapBytesMin);
-  while (heap.allocate(4032) != nullptr) {
-  }
-  int added = 0;
-  while (heap.root("r" + std::to_string(added)) != nullptr) ++added;
-  EXPECT_EQ(heap.why, Errc::kSegmentFull);
-  EXPECT_GT(added, 100);
-  EXPECT_NE(heap.root("r0"), nullptr) << "those that exist are still found";
-  EXPECT_EQ(heap.check(), Errc::kOk);
-}
-
-// --- totals ---
-
-TEST(HeapStatsTest, TotalsAddUp) {
-  HeapRegion heap(16 * kMiB);
-  for (int i = 0; i < 1000; ++i) ASSERT_NE(heap.allocate(100, 16, 1), nullptr);
-  void *large = heap.allocate(kMiB);
-  ASSERT_NE(heap.allocate(2 * kMiB), nullptr);
-  ASSERT_EQ(heap.deallocate(large), Errc::kOk);
-  const HeapStats stats = heap_stats(heap.context());
-  EXPECT_EQ(stats.size_bytes, 16 * kMiB);
-  EXPECT_EQ(stats.large_bytes, 2 * kMiB);
-  EXPECT_EQ(stats.free_bytes, kMiB);
-  EXPECT_EQ(stats.span_bytes, stats.large_bytes + stats.reserved_bytes + stats.free_bytes);
-  EXPECT_GT(stats.arena_idle_bytes, 0U);
-  EXPECT_LT(stats.arena_idle_bytes, stats.reserved_bytes);
-  HeapCensus census;
-  ASSERT_EQ(heap.check(&census), Errc::kOk);
-  EXPECT_EQ(census.small_blocks, 1000U);
-  EXPECT_EQ(census.small_bytes, 112'000U);
-  EXPECT_EQ(census.large_bytes, 2 * kMiB);
 }
 
 }  // namespace

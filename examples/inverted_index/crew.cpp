@@ -111,8 +111,8 @@ std::uint32_t Crew::live() const noexcept {
 
 void Crew::plan_kills(std::uint64_t units_total) {
   if (options_.no_kills || units_total == 0) return;
-  // Not in the last tenth: near the end a worker may leave before its kill arrives, and the kill would be lost.
-  std::uniform_int_distribution<std::uint64_t> anywhere(0, units_total - units_total / 10 - 1);
+  // Not in the last quarter: near the end a worker may leave before its kill arrives, and the kill would be lost.
+  std::uniform_int_distribution<std::uint64_t> anywhere(0, units_total - units_total / 4 - 1);
   for (std::uint32_t n = 0; n < options_.kills; ++n) plan_.push_back(anywhere(random_));
   std::sort(plan_.rbegin(), plan_.rend());
 }

@@ -92,9 +92,11 @@ void print_results(const Options &options, const Results &results) {
                           mb / results.serial_seconds));
   row("processor time", fmt::format("{:.2f} s of all workers; longest standstill {:.3f} s",
                                     results.crew.processor_seconds, results.crew.standstill_seconds));
+  const std::uint32_t planned = options.no_kills ? 0 : options.kills;
   row("kills survived",
-      fmt::format("{} of {} planned; {} participants reaped, {} locks recovered", results.crew.kills,
-                  options.no_kills ? 0 : options.kills, grouped(c.participants_reaped), grouped(c.lock_recoveries)));
+      fmt::format("{} of {} planned{}; {} participants reaped, {} locks recovered", results.crew.kills, planned,
+                  results.crew.kills < planned ? " (the others came when their worker had finished)" : "",
+                  grouped(c.participants_reaped), grouped(c.lock_recoveries)));
   row("workers", fmt::format("{} at a time, {} started", options.workers, results.crew.workers_started));
   row("tracking", fmt::format("{}: {}", tmh::to_string(results.tracking.tracking), results.tracking.reason));
   row("detection", tmh::to_string(results.detection));

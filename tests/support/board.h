@@ -94,6 +94,9 @@ Status Player::attempt(const Body &body) {
     if (status == Status::kAborted) ++conflicts_;
   } catch (const GivenUp &) {
     domain().abort();
+  } catch (...) {
+    if (domain().depth() != 0) domain().abort();
+    throw;
   }
   lane_.end(status == Status::kCommitted ? history::Outcome::kCommitted : history::Outcome::kAborted);
   attempt_ended();
@@ -109,7 +112,12 @@ template <class Body>
 void Player::query(const Body &body) {
   lane_.begin(history::Kind::kQuery);
   domain().begin_query();
-  body();
+  try {
+    body();
+  } catch (...) {
+    domain().end_query();
+    throw;
+  }
   domain().end_query();
   lane_.end(history::Outcome::kCommitted);
   attempt_ended();
