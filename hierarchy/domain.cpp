@@ -38,8 +38,8 @@ std::shared_ptr<SegmentImpl> find_segment(const void *address) noexcept {
   const std::scoped_lock guard(registry.mutex);
   for (const auto &entry : registry.segments) {
     auto segment = entry.lock();
-    if (segment != nullptr && segment->base != nullptr && at - reinterpret_cast<std::uintptr_t>(segment->base) < segment->max_bytes &&
-        !segment->domain.expired())
+    if (segment != nullptr && segment->base != nullptr &&
+        at - reinterpret_cast<std::uintptr_t>(segment->base) < segment->max_bytes && !segment->domain.expired())
       return segment;
   }
   return nullptr;
@@ -128,8 +128,12 @@ const SegmentImpl &required(const std::shared_ptr<SegmentImpl> &impl) {
 
 }  // namespace
 
-void *heap_allocate(std::byte *base, std::size_t bytes, std::size_t alignment) { return allocate_in(segment_for_heap(base), bytes, alignment); }
-void heap_deallocate(std::byte *base, void *pointer, std::size_t bytes) { deallocate_in(segment_for_heap(base), pointer, bytes); }
+void *heap_allocate(std::byte *base, std::size_t bytes, std::size_t alignment) {
+  return allocate_in(segment_for_heap(base), bytes, alignment);
+}
+void heap_deallocate(std::byte *base, void *pointer, std::size_t bytes) {
+  deallocate_in(segment_for_heap(base), pointer, bytes);
+}
 
 }  // namespace detail
 
@@ -154,8 +158,12 @@ void Segment::grow(std::uint64_t new_size_bytes) const {
 std::error_code Segment::grow(std::uint64_t new_size_bytes, std::error_code &ec) const noexcept {
   return detail::guarded(ec, [&] { grow(new_size_bytes); });
 }
-void *Segment::allocate(std::size_t bytes, std::size_t alignment) const { return detail::allocate_in(required(impl_), bytes, alignment); }
-void Segment::deallocate(void *pointer, std::size_t bytes) const { detail::deallocate_in(required(impl_), pointer, bytes); }
+void *Segment::allocate(std::size_t bytes, std::size_t alignment) const {
+  return detail::allocate_in(required(impl_), bytes, alignment);
+}
+void Segment::deallocate(void *pointer, std::size_t bytes) const {
+  detail::deallocate_in(required(impl_), pointer, bytes);
+}
 void **Segment::root_cell(std::string_view name, std::uint64_t type_bytes) const {
   const detail::SegmentImpl &segment = required(impl_);
   storage::HeapContext context;
@@ -220,7 +228,9 @@ Status Domain::validate() const {
   return status;
 }
 std::uint32_t Domain::depth() const noexcept { return impl_ == nullptr ? 0 : impl_->depth(); }
-void Domain::advise_now(const void *address, Access access, std::size_t bytes) const { check(required(impl_).advise(address, access, bytes)); }
+void Domain::advise_now(const void *address, Access access, std::size_t bytes) const {
+  check(required(impl_).advise(address, access, bytes));
+}
 void Domain::set_policy(std::string_view spec) const { check(required(impl_).set_policy(spec)); }
 Policy Domain::policy() const noexcept { return impl_ == nullptr ? Policy{} : impl_->policy(); }
 Detection Domain::detection() const noexcept { return impl_ == nullptr ? Detection{} : impl_->detection(); }

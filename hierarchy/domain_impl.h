@@ -38,7 +38,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   DomainImpl &operator=(const DomainImpl &) = delete;
 
   // domain_open.cpp
-  [[nodiscard]] static Errc open(const std::string &folder, const DomainOptions &options, std::shared_ptr<DomainImpl> *out);
+  [[nodiscard]] static Errc open(const std::string &folder, const DomainOptions &options,
+                                 std::shared_ptr<DomainImpl> *out);
   [[nodiscard]] Errc close() noexcept;
 
   // domain_segments.cpp
@@ -75,7 +76,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc check_overlap(const std::string &name, std::uint64_t offset, std::uint64_t size) const;
   [[nodiscard]] Errc find_or_add(const std::string &name, const SegmentOptions &options, std::uint32_t *number);
   [[nodiscard]] Errc add_record(const std::string &name, const SegmentOptions &options, std::uint32_t number);
-  [[nodiscard]] Errc map_view(const std::string &name, const SegmentOptions &options, const std::shared_ptr<SegmentImpl> &segment);
+  [[nodiscard]] Errc map_view(const std::string &name, const SegmentOptions &options,
+                              const std::shared_ptr<SegmentImpl> &segment);
   [[nodiscard]] Errc make_heap_file(const std::string &path, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;
@@ -97,8 +99,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   std::vector<std::shared_ptr<SegmentImpl>> segments_;
 
   std::mutex instance_mutex_;
-  std::vector<bool> nest_;         // kind of each open begin: true is a query; touched by the instance's thread only
-  std::uint32_t attempts_ = 0;     // consecutive aborted instances
+  std::vector<bool> nest_;      // kind of each open begin: true is a query; touched by the instance's thread only
+  std::uint32_t attempts_ = 0;  // consecutive aborted instances
   std::uint64_t age_ = 0;
   std::uint64_t clock_at_abort_ = 0;
   std::uint64_t random_ = 0x9e37'79b9'7f4a'7c15ull;

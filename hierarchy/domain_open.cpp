@@ -17,7 +17,8 @@ using platform::fail;
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kAddressBase = 0x0010'0000'0000ull;  // TSan knows few address ranges; this one is its low application memory
+constexpr std::uint64_t kAddressBase =
+    0x0010'0000'0000ull;  // TSan knows few address ranges; this one is its low application memory
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 constexpr std::uint64_t kAddressBase = 0x0010'0000'0000ull;
@@ -25,7 +26,8 @@ constexpr std::uint64_t kAddressBase = 0x0010'0000'0000ull;
 constexpr std::uint64_t kAddressBase = 0x2000'0000'0000ull;
 #endif
 #else
-constexpr std::uint64_t kAddressBase = 0x2000'0000'0000ull;  // 32 TiB: far below mmap's and the program's own places, above ASan's shadow
+constexpr std::uint64_t kAddressBase =
+    0x2000'0000'0000ull;  // 32 TiB: far below mmap's and the program's own places, above ASan's shadow
 #endif
 
 std::mutex registry_mutex;
@@ -82,18 +84,26 @@ Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, s
 
 Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
   Policy policy;
-  if (const Errc error = from_environment("TMH_POLICY", Errc::kBadPolicy, policy_values(), &policy); error != Errc::kOk) return error;
+  if (const Errc error = from_environment("TMH_POLICY", Errc::kBadPolicy, policy_values(), &policy); error != Errc::kOk)
+    return error;
   if (!options_.policy.empty() && parse(std::string_view(options_.policy), &policy) != Errc::kOk)
-    return fail(Errc::kBadPolicy, std::string("'").append(options_.policy).append("' is no policy; right values: ").append(policy_values()));
+    return fail(
+        Errc::kBadPolicy,
+        std::string("'").append(options_.policy).append("' is no policy; right values: ").append(policy_values()));
   policy_ = policy;
 
   *tracking = Tracking::kAuto;
-  if (const Errc error = from_environment("TMH_TRACKING", Errc::kBadTracking, tracking_values(), tracking); error != Errc::kOk) return error;
+  if (const Errc error = from_environment("TMH_TRACKING", Errc::kBadTracking, tracking_values(), tracking);
+      error != Errc::kOk)
+    return error;
   if (options_.tracking != Tracking::kAuto) *tracking = options_.tracking;
-  if (*tracking > Tracking::kKernelHot) return fail(Errc::kBadTracking, std::string("right values: ") + tracking_values());
+  if (*tracking > Tracking::kKernelHot)
+    return fail(Errc::kBadTracking, std::string("right values: ") + tracking_values());
 
   Detection wanted{};
-  if (const Errc error = from_environment("TMH_DETECTION", Errc::kBadDetection, detection_values(), &wanted); error != Errc::kOk) return error;
+  if (const Errc error = from_environment("TMH_DETECTION", Errc::kBadDetection, detection_values(), &wanted);
+      error != Errc::kOk)
+    return error;
   if (options_.detection != Detection{}) wanted = options_.detection;
   if (wanted > Detection::kEager) return fail(Errc::kBadDetection, std::string("right values: ") + detection_values());
   std::atomic_ref<std::uint32_t> chosen(memory_->control().header.detection);

@@ -33,7 +33,8 @@ Errc check_options(const std::string &file, const SegmentOptions &options) {
     return fail(Errc::kBadArgument, file + ": a segment has at most 1 TiB");
   if (options.max_bytes != 0 && options.size_bytes > options.max_bytes)
     return fail(Errc::kBadArgument, file + ": size exceeds the maximum");
-  if (options.layout != Layout::kHeap && options.layout != Layout::kRaw) return fail(Errc::kBadArgument, file + ": unknown layout");
+  if (options.layout != Layout::kHeap && options.layout != Layout::kRaw)
+    return fail(Errc::kBadArgument, file + ": unknown layout");
   return Errc::kOk;
 }
 
@@ -47,7 +48,8 @@ Errc DomainImpl::check_overlap(const std::string &name, std::uint64_t offset, st
   for (const storage::SegmentRecordV1 &record : memory_->control().segments) {
     if (record.state == 0 || name != record.name) continue;
     if (offset < record.offset_bytes + record.size_bytes && record.offset_bytes < offset + size)
-      return fail(Errc::kSegmentOverlap, name + ": bytes from " + std::to_string(record.offset_bytes) + " belong to another segment");
+      return fail(Errc::kSegmentOverlap,
+                  name + ": bytes from " + std::to_string(record.offset_bytes) + " belong to another segment");
   }
   return Errc::kOk;
 }
@@ -77,7 +79,8 @@ Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &optio
   if (!options.relocatable) {
     record.address = header.address_next;
     // A page between two segments stays free, so that running over one's end is a fault and not the next segment's data.
-    header.address_next = std::min<std::uint64_t>(record.address + record.max_bytes + kPageBytes, (1ull << 47) - kPageBytes);
+    header.address_next =
+        std::min<std::uint64_t>(record.address + record.max_bytes + kPageBytes, (1ull << 47) - kPageBytes);
     if (record.address + record.max_bytes > header.address_next)
       return fail(Errc::kTooManySegments, "no address space left for another segment");
   }
@@ -115,7 +118,8 @@ Errc DomainImpl::make_heap_file(const std::string &path, std::uint64_t size_byte
   {
     storage::Home home;
     if (const Errc error = home.open(temporary, 0, size_bytes, size_bytes, true); error != Errc::kOk) return error;
-    if (const Errc error = storage::heap_format(home.base(), size_bytes); error != Errc::kOk) return fail(error, path + ": heap size");
+    if (const Errc error = storage::heap_format(home.base(), size_bytes); error != Errc::kOk)
+      return fail(error, path + ": heap size");
     if (const Errc error = home.sync(); error != Errc::kOk) return error;
   }
   return ::rename(temporary.c_str(), path.c_str()) == 0 ? Errc::kOk : platform::fail_errno(Errc::kIo, path);
@@ -125,8 +129,10 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (const Errc error = check_options(file, options); error != Errc::kOk) return error;
   const std::string name = std::filesystem::path(file).lexically_normal().string();
-  if (name.size() > storage::kSegmentNameBytesMax) return fail(Errc::kBadArgument, "a segment's name has at most 175 bytes");
-  if (name.starts_with("tmh.")) return fail(Errc::kBadArgument, name + ": names beginning with tmh. belong to the domain");
+  if (name.size() > storage::kSegmentNameBytesMax)
+    return fail(Errc::kBadArgument, "a segment's name has at most 175 bytes");
+  if (name.starts_with("tmh."))
+    return fail(Errc::kBadArgument, name + ": names beginning with tmh. belong to the domain");
   std::unique_lock<std::mutex> instance_guard(instance_mutex_, std::defer_lock);
   if (!runs_here()) instance_guard.lock();
   platform::FolderLock folder_lock;
@@ -146,7 +152,8 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
 }
 
 // REQUIRES the folder lock and instance_mutex_ (or a running instance of this thread).
-Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options, const std::shared_ptr<SegmentImpl> &segment) {
+Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options,
+                          const std::shared_ptr<SegmentImpl> &segment) {
   const std::scoped_lock guard(segments_mutex_);
   for (const auto &mapped : segments_) {
     if (mapped->name == name && memory_->control().segments[mapped->number].offset_bytes == options.offset_bytes)
@@ -215,8 +222,10 @@ Errc DomainImpl::unmap(const std::string &file) noexcept {
 Errc DomainImpl::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   const storage::SegmentRecordV1 &record = memory_->control().segments[segment];
-  if (!page_aligned(size_bytes)) return fail(Errc::kMisalignedLength, std::string(record.name) + ": size is a multiple of 4096");
-  if (size_bytes > record.max_bytes) return fail(Errc::kSegmentFull, std::string(record.name) + ": beyond its maximum size");
+  if (!page_aligned(size_bytes))
+    return fail(Errc::kMisalignedLength, std::string(record.name) + ": size is a multiple of 4096");
+  if (size_bytes > record.max_bytes)
+    return fail(Errc::kSegmentFull, std::string(record.name) + ": beyond its maximum size");
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
   return size_bytes <= size_of(segment) ? Errc::kOk : extend(segment, size_bytes);
@@ -226,9 +235,11 @@ Errc DomainImpl::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept 
 Errc DomainImpl::extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
   const storage::SegmentRecordV1 &record = memory_->control().segments[segment];
   const std::uint64_t size = size_of(segment);
-  if (const Errc error = check_overlap(record.name, record.offset_bytes + size, size_bytes - size); error != Errc::kOk) return error;
+  if (const Errc error = check_overlap(record.name, record.offset_bytes + size, size_bytes - size); error != Errc::kOk)
+    return error;
   if (const Errc error = memory_->segment(segment).home.extend(size_bytes); error != Errc::kOk) return error;
-  memory_->segment_size(segment).store(size_bytes, std::memory_order_release);  // pairs with size_of(): the file is long enough
+  memory_->segment_size(segment).store(size_bytes,
+                                       std::memory_order_release);  // pairs with size_of(): the file is long enough
   return Errc::kOk;
 }
 
@@ -255,7 +266,9 @@ Errc DomainImpl::heap_context(const SegmentImpl &segment, storage::HeapContext *
     *why = owner == nullptr ? Errc::kNotInitialized : owner->grow(growing->number, size_bytes);
     return *why == Errc::kOk;
   };
-  *out = storage::HeapContext{segment.base, size_of(segment.number), segment.max_bytes, slot_, grow_segment, const_cast<SegmentImpl *>(&segment)};
+  *out = storage::HeapContext{segment.base,      size_of(segment.number),
+                              segment.max_bytes, slot_,
+                              grow_segment,      const_cast<SegmentImpl *>(&segment)};
   return Errc::kOk;
 }
 

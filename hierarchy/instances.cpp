@@ -86,7 +86,8 @@ void DomainImpl::finish() noexcept {
 Errc DomainImpl::end(bool is_query, Status *status) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  if (nest_.back() != is_query) return fail(Errc::kNestedMisuse, is_query ? "end_query() ends an update" : "end() ends a query");
+  if (nest_.back() != is_query)
+    return fail(Errc::kNestedMisuse, is_query ? "end_query() ends an update" : "end() ends a query");
   if (nest_.size() > 1) {
     nest_.pop_back();
     *status = engine_->validate();
@@ -137,7 +138,8 @@ Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) n
     const Errc error = usable();
     return error != Errc::kOk ? error : fail(Errc::kEndWithoutBegin, "advice outside an instance");
   }
-  if (access != Access::kRead && access != Access::kReadWrite) return fail(Errc::kBadArgument, "access is neither read nor read-write");
+  if (access != Access::kRead && access != Access::kReadWrite)
+    return fail(Errc::kBadArgument, "access is neither read nor read-write");
   if (engine_->advise(reinterpret_cast<std::uintptr_t>(address), bytes, access == Access::kReadWrite)) return Errc::kOk;
   return fail(Errc::kNotMapped, "the address belongs to no segment of this domain");
 }
@@ -165,8 +167,7 @@ Errc DomainImpl::set_policy(std::string_view spec) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_here()) return fail(Errc::kInstanceRunning, "the policy changes between instances");
   Policy parsed;
-  if (const Errc error = parse(spec, &parsed); error != Errc::kOk)
-    return fail(error, no_policy(spec));
+  if (const Errc error = parse(spec, &parsed); error != Errc::kOk) return fail(error, no_policy(spec));
   const std::scoped_lock guard(instance_mutex_);
   policy_ = parsed;
   return Errc::kOk;

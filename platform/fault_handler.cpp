@@ -52,7 +52,8 @@ void pass_on(int number, siginfo_t *info, void *context) noexcept {
     return;
   }
   if (previous_action.sa_handler == SIG_IGN && info->si_code <= 0) return;  // sent, and ignored before us
-  if (previous_action.sa_handler == SIG_DFL || previous_action.sa_handler == SIG_IGN || previous_action.sa_handler == nullptr) {
+  if (previous_action.sa_handler == SIG_DFL || previous_action.sa_handler == SIG_IGN ||
+      previous_action.sa_handler == nullptr) {
     struct sigaction restore {};
     restore.sa_handler = SIG_DFL;
     sigaction(number, &restore, nullptr);
@@ -71,7 +72,8 @@ void handle(int number, siginfo_t *info, void *context) {
       const auto *machine = static_cast<const ucontext_t *>(context);
       const Fault fault{address, (machine->uc_mcontext.gregs[REG_ERR] & 2) != 0};  // bit 1: write access
       in_handler = true;
-      const FaultAnswer answer = range->function.load(std::memory_order_relaxed)(range->context.load(std::memory_order_relaxed), fault);
+      const FaultAnswer answer =
+          range->function.load(std::memory_order_relaxed)(range->context.load(std::memory_order_relaxed), fault);
       in_handler = false;
       if (answer == FaultAnswer::kRetry) {
         errno = saved_errno;

@@ -27,7 +27,8 @@ Errc FolderLock::acquire(const std::string &lock_path) noexcept {
   return Errc::kOk;
 }
 
-Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max, Blocks blocks) noexcept {
+Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max,
+                       Blocks blocks) noexcept {
   close();
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0660);
   if (fd_ < 0) return fail_errno(Errc::kIo, path);

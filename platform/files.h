@@ -52,7 +52,8 @@ class GrowingFile {
 
   enum class Blocks : std::uint8_t { kSparse, kAllocated };
   // Opens or creates; the file is at least bytes_min long afterwards, with or without disk blocks for them.
-  [[nodiscard]] Errc open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max, Blocks blocks) noexcept;
+  [[nodiscard]] Errc open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max,
+                          Blocks blocks) noexcept;
   void close() noexcept;
   // Allocates disk blocks up to `bytes`, so that storing below it cannot raise SIGBUS for lack of space. kDiskFull, kIo.
   // Async-signal-safe.

@@ -19,7 +19,8 @@ namespace tmh::platform {
 inline bool futex_wait(std::atomic<std::uint32_t> &word, std::uint32_t value, long timeout_ns) noexcept {
   const timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
   const int saved_errno = errno;
-  const long result = syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&word), FUTEX_WAIT, value, &timeout, nullptr, 0);
+  const long result =
+      syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&word), FUTEX_WAIT, value, &timeout, nullptr, 0);
   const bool timed_out = result != 0 && errno == ETIMEDOUT;
   errno = saved_errno;
   return timed_out;

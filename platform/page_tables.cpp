@@ -16,10 +16,10 @@ namespace tmh::platform {
 
 namespace {
 
-constexpr int kMadvGuardInstall = 102;                         // Linux 6.13
-constexpr int kMadvGuardRemove = 103;                          // Linux 6.13
-constexpr std::uint64_t kFeatureWpAsync = 1u << 15;            // Linux 6.7
-constexpr int kUserModeOnly = 1;                               // UFFD_USER_MODE_ONLY, Linux 5.11: needs no privilege
+constexpr int kMadvGuardInstall = 102;               // Linux 6.13
+constexpr int kMadvGuardRemove = 103;                // Linux 6.13
+constexpr std::uint64_t kFeatureWpAsync = 1u << 15;  // Linux 6.7
+constexpr int kUserModeOnly = 1;                     // UFFD_USER_MODE_ONLY, Linux 5.11: needs no privilege
 constexpr std::uint64_t kPageBytes = 4096;
 
 // struct pm_scan_arg and struct page_region of linux/fs.h, Linux 6.7.
@@ -46,7 +46,8 @@ Errc FaultAroundSwitch::open() noexcept {
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = kFeatureWpAsync;
-  if (ioctl(fd_, UFFDIO_API, &api) != 0) return fail_errno(Errc::kTrackingUnavailable, "userfaultfd WP_ASYNC (Linux 6.7)");
+  if (ioctl(fd_, UFFDIO_API, &api) != 0)
+    return fail_errno(Errc::kTrackingUnavailable, "userfaultfd WP_ASYNC (Linux 6.7)");
   return Errc::kOk;
 }
 
@@ -79,12 +80,14 @@ Errc PageMap::open() noexcept {
 bool PageMap::read(std::uintptr_t begin, std::size_t page_count, PageKind *out) const noexcept {
   constexpr std::size_t kBatch = 512;
   // A guard is a swap-like marker: bit 58 (Linux 6.15) tells it from a swapped page.
-  constexpr std::uint64_t kGuardBit = 1ull << 58, kFileBit = 1ull << 61, kSwapBit = 1ull << 62, kPresentBit = 1ull << 63;
+  constexpr std::uint64_t kGuardBit = 1ull << 58, kFileBit = 1ull << 61, kSwapBit = 1ull << 62,
+                          kPresentBit = 1ull << 63;
   std::uint64_t entries[kBatch];
   while (page_count > 0) {
     const std::size_t count = page_count < kBatch ? page_count : kBatch;
     const auto want = static_cast<ssize_t>(count * sizeof entries[0]);
-    if (pread(fd_, entries, static_cast<std::size_t>(want), static_cast<off_t>(begin / kPageBytes * 8)) != want) return false;
+    if (pread(fd_, entries, static_cast<std::size_t>(want), static_cast<off_t>(begin / kPageBytes * 8)) != want)
+      return false;
     for (std::size_t i = 0; i < count; ++i) {
       if ((entries[i] & (kPresentBit | kSwapBit)) == 0 || (entries[i] & kGuardBit) != 0)
         *out++ = PageKind::kAbsent;
@@ -116,7 +119,8 @@ bool PageMap::scan(std::uintptr_t begin, std::uint64_t bytes, VisitRun visit, vo
     }
     for (int i = 0; i < found; ++i) {
       const PageKind kind = (regions[i].categories & kScanIsFile) != 0 ? PageKind::kFile : PageKind::kPrivate;
-      visit(context, Run{regions[i].start, static_cast<std::size_t>((regions[i].end - regions[i].start) / kPageBytes), kind});
+      visit(context,
+            Run{regions[i].start, static_cast<std::size_t>((regions[i].end - regions[i].start) / kPageBytes), kind});
     }
     if (arguments.walk_end <= arguments.start) break;
     arguments.start = arguments.walk_end;

@@ -30,7 +30,8 @@ Locked SharedLock::lock(std::uint32_t slot, Alive is_alive, void *context) noexc
     std::uint32_t seen = word_.load(std::memory_order_relaxed);
     if (seen == 0) {
       // Keep the sleepers bit: others may sleep, and only an unlock that sees it wakes them.
-      if (word_.compare_exchange_weak(seen, (slot + 1) | kSleepers, std::memory_order_acquire, std::memory_order_relaxed))
+      if (word_.compare_exchange_weak(seen, (slot + 1) | kSleepers, std::memory_order_acquire,
+                                      std::memory_order_relaxed))
         return Locked::kClean;
       continue;
     }
@@ -43,7 +44,8 @@ Locked SharedLock::lock(std::uint32_t slot, Alive is_alive, void *context) noexc
     if (is_alive(context, holder)) continue;
     // The slot of a dead holder cannot be reused while it holds the lock (reaping needs the lock), so the word cannot have
     // come to mean somebody else. acquire: see what the dead holder stored.
-    if (word_.compare_exchange_strong(seen, (slot + 1) | kSleepers, std::memory_order_acquire, std::memory_order_relaxed))
+    if (word_.compare_exchange_strong(seen, (slot + 1) | kSleepers, std::memory_order_acquire,
+                                      std::memory_order_relaxed))
       return Locked::kInherited;
   }
 }

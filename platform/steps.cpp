@@ -16,7 +16,8 @@ constinit std::atomic<std::uint32_t> armed_count{0};
 constinit std::atomic<StepHook> hook{nullptr};
 
 void update_watch() noexcept {
-  const bool watched = armed_step.load(std::memory_order_relaxed) != kStepCount || hook.load(std::memory_order_relaxed) != nullptr;
+  const bool watched =
+      armed_step.load(std::memory_order_relaxed) != kStepCount || hook.load(std::memory_order_relaxed) != nullptr;
   detail::steps_watched.store(watched, std::memory_order_relaxed);
 }
 }  // namespace

@@ -10,38 +10,38 @@
 
 namespace tmh::platform {
 
-#define TMH_STEPS(X)                                                                                            \
-  X(kAttachSlotTaken, "attach-slot-taken")             /* participant record is ours, nothing announced yet */ \
-  X(kBeginStart, "begin-start")                        /* before the pin */                                    \
-  X(kBeginLocked, "begin-locked")                      /* slow begin: domain lock held */                      \
-  X(kBeginPinned, "begin-pinned")                      /* snapshot announced */                                \
-  X(kTouchStart, "touch-start")                        /* in the handler, first touch */                       \
-  X(kTouchLocked, "touch-locked")                      /* in the handler, domain lock held */                  \
-  X(kTouchRegistered, "touch-registered")              /* eager: access is in the table */                     \
-  X(kTouchDone, "touch-done")                          /* in the handler, page usable */                       \
-  X(kCommitStart, "commit-start")                      /* end called, sets known */                            \
-  X(kCommitSlotsReserved, "commit-slots-reserved")     /* version slots are ours */                            \
-  X(kCommitSlotsFilled, "commit-slots-filled")         /* differences copied */                                \
-  X(kCommitLocked, "commit-locked")                    /* domain lock held, not validated */                   \
-  X(kCommitFirstLinked, "commit-first-linked")         /* one version linked, the others not */                \
-  X(kCommitLinked, "commit-linked")                    /* all linked, not logged */                            \
-  X(kCommitLogged, "commit-logged")                    /* listed in the commit log, not published */           \
-  X(kCommitPublished, "commit-published")              /* the commit point has passed */                       \
-  X(kCommitUnpinned, "commit-unpinned")                /* pin withdrawn, lock held */                          \
-  X(kCommitUnlocked, "commit-unlocked")                /* lock released, local pages not yet settled */        \
-  X(kAbortStart, "abort-start")                        /* before roll-back */                                  \
-  X(kAbortDone, "abort-done")                          /* rolled back, pin withdrawn */                        \
-  X(kGcStart, "gc-start")                              /* before a collection that has work */                 \
-  X(kGcHomeCopied, "gc-home-copied")                   /* lines are home, version still linked */              \
-  X(kGcUnlinked, "gc-unlinked")                        /* version unlinked, not yet free */                    \
-  X(kGcFreed, "gc-freed")                              /* slot is free */                                      \
-  X(kMergeFilled, "merge-filled")                      /* older lines copied into the newer version */         \
-  X(kMergeMasked, "merge-masked")                      /* newer version claims them; older still there */      \
-  X(kReapStart, "reap-start")                          /* about to clean up a dead participant */              \
-  X(kReapDone, "reap-done")                            /* its slot is free */                                  \
-  X(kRepairStart, "repair-start")                      /* lock inherited from a dead owner */                  \
-  X(kRepairDone, "repair-done")                        /* links rebuilt */                                     \
-  X(kDetachStart, "detach-start")                      /* closing: nothing given back yet */
+#define TMH_STEPS(X)                                                                                       \
+  X(kAttachSlotTaken, "attach-slot-taken")         /* participant record is ours, nothing announced yet */ \
+  X(kBeginStart, "begin-start")                    /* before the pin */                                    \
+  X(kBeginLocked, "begin-locked")                  /* slow begin: domain lock held */                      \
+  X(kBeginPinned, "begin-pinned")                  /* snapshot announced */                                \
+  X(kTouchStart, "touch-start")                    /* in the handler, first touch */                       \
+  X(kTouchLocked, "touch-locked")                  /* in the handler, domain lock held */                  \
+  X(kTouchRegistered, "touch-registered")          /* eager: access is in the table */                     \
+  X(kTouchDone, "touch-done")                      /* in the handler, page usable */                       \
+  X(kCommitStart, "commit-start")                  /* end called, sets known */                            \
+  X(kCommitSlotsReserved, "commit-slots-reserved") /* version slots are ours */                            \
+  X(kCommitSlotsFilled, "commit-slots-filled")     /* differences copied */                                \
+  X(kCommitLocked, "commit-locked")                /* domain lock held, not validated */                   \
+  X(kCommitFirstLinked, "commit-first-linked")     /* one version linked, the others not */                \
+  X(kCommitLinked, "commit-linked")                /* all linked, not logged */                            \
+  X(kCommitLogged, "commit-logged")                /* listed in the commit log, not published */           \
+  X(kCommitPublished, "commit-published")          /* the commit point has passed */                       \
+  X(kCommitUnpinned, "commit-unpinned")            /* pin withdrawn, lock held */                          \
+  X(kCommitUnlocked, "commit-unlocked")            /* lock released, local pages not yet settled */        \
+  X(kAbortStart, "abort-start")                    /* before roll-back */                                  \
+  X(kAbortDone, "abort-done")                      /* rolled back, pin withdrawn */                        \
+  X(kGcStart, "gc-start")                          /* before a collection that has work */                 \
+  X(kGcHomeCopied, "gc-home-copied")               /* lines are home, version still linked */              \
+  X(kGcUnlinked, "gc-unlinked")                    /* version unlinked, not yet free */                    \
+  X(kGcFreed, "gc-freed")                          /* slot is free */                                      \
+  X(kMergeFilled, "merge-filled")                  /* older lines copied into the newer version */         \
+  X(kMergeMasked, "merge-masked")                  /* newer version claims them; older still there */      \
+  X(kReapStart, "reap-start")                      /* about to clean up a dead participant */              \
+  X(kReapDone, "reap-done")                        /* its slot is free */                                  \
+  X(kRepairStart, "repair-start")                  /* lock inherited from a dead owner */                  \
+  X(kRepairDone, "repair-done")                    /* links rebuilt */                                     \
+  X(kDetachStart, "detach-start")                  /* closing: nothing given back yet */
 
 enum class Step : std::uint32_t {
 #define TMH_STEP_ENUM(id, name) id,

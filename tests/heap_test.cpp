@@ -1,8 +1,8 @@
 // tests/heap_test.cpp -- the heap of a segment, function by function, without an engine.
 // Invariants: (1) every Errc of heap.h appears for the cause that it names, and then nothing was changed.
 //             (2) blocks are aligned, disjoint and inside; freed memory is used again; a full heap frees and recovers.
-// Elsewhere:  pages touched heap_conflict_test.cpp, roots heap_roots_test.cpp, models heap_property_test.cpp, hostile bytes
-//             heap_hostile_test.cpp.
+// Elsewhere:  pages touched heap_conflict_test.cpp, roots heap_roots_test.cpp, models heap_property_test.cpp,
+//             hostile bytes heap_hostile_test.cpp.
 #include <array>
 #include <cstring>
 #include <map>

@@ -95,7 +95,7 @@ void print_results(const Options &options, const Results &results) {
   const std::uint32_t planned = options.no_kills ? 0 : options.kills;
   row("kills survived",
       fmt::format("{} of {} planned{}; {} participants reaped, {} locks recovered", results.crew.kills, planned,
-                  results.crew.kills < planned ? " (the others came when their worker had finished)" : "",
+                  results.crew.kills < planned ? " (the others came too late: the work was done)" : "",
                   grouped(c.participants_reaped), grouped(c.lock_recoveries)));
   row("workers", fmt::format("{} at a time, {} started", options.workers, results.crew.workers_started));
   row("tracking", fmt::format("{}: {}", tmh::to_string(results.tracking.tracking), results.tracking.reason));

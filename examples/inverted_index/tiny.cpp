@@ -19,8 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kVocabulary = 1500;
-constexpr std::size_t kFiles = 24;
-constexpr std::size_t kFileBytesMax = 6000;
+constexpr std::size_t kFiles = 60;
+constexpr std::size_t kFileBytesMax = 12'000;
 constexpr std::size_t kLargeFileBytes = 30'000;  // spans several batches
 
 // Words as natural text has them: the n-th most frequent one 1/n as often as the first.

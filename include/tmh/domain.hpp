@@ -27,10 +27,10 @@ struct ParticipantInfo {
   std::uint32_t slot = 0;
   std::int32_t pid = 0;
   std::string name;
-  bool active = false;          // an instance is running
+  bool active = false;  // an instance is running
   bool query = false;
-  std::uint64_t snapshot = 0;   // commit clock its instance reads at
-  std::uint64_t age_us = 0;     // since that instance began
+  std::uint64_t snapshot = 0;       // commit clock its instance reads at
+  std::uint64_t age_us = 0;         // since that instance began
   std::uint64_t versions_held = 0;  // versions that nobody else keeps from being collected (upper bound)
   Counters counters;
 };
@@ -85,7 +85,8 @@ class Domain {
   // Opens or creates the domain in `folder` (created if missing) and attaches this process. Opening it again in the
   // same process returns the same domain. Errors: see Errc 3 to 10, 18, 20, 21, 27 to 31.
   [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options = {});
-  [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options, std::error_code &ec) noexcept;
+  [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options,
+                                   std::error_code &ec) noexcept;
   [[nodiscard]] explicit operator bool() const noexcept { return impl_ != nullptr; }
 
   // Maps a segment; a relative `file` lies in the domain's folder. At the same address in every process unless
@@ -105,9 +106,9 @@ class Domain {
   void begin() const;
   [[nodiscard]] Status end() const;
   void begin_query() const;
-  void end_query() const;            // Error(kQueryWrote) names the first byte stored to
-  void abort() const;                // rolls back and ends the outermost instance, whatever its depth
-  [[nodiscard]] Status validate() const;  // kFailed is certain; kPending may still fail at the end
+  void end_query() const;                              // Error(kQueryWrote) names the first byte stored to
+  void abort() const;                                  // rolls back and ends the outermost instance, whatever its depth
+  [[nodiscard]] Status validate() const;               // kFailed is certain; kPending may still fail at the end
   [[nodiscard]] std::uint32_t depth() const noexcept;  // nesting depth in this thread, 0: no instance
   // Advice that the pages of [address, address + bytes) will be accessed; never changes a result.
   // Inline up to here, because a hot page's advice costs more to pass on than the page costs to read. While it is idle a wrong
@@ -116,11 +117,12 @@ class Domain {
     if (!detail::advice_idle.load(std::memory_order_relaxed)) advise_now(address, access, bytes);  // relaxed: a hint
   }
 
-  void set_policy(std::string_view spec) const;  // this process, from the next instance on; kBadPolicy, kInstanceRunning
+  void set_policy(
+      std::string_view spec) const;  // this process, from the next instance on; kBadPolicy, kInstanceRunning
   [[nodiscard]] Policy policy() const noexcept;
   [[nodiscard]] Detection detection() const noexcept;
   [[nodiscard]] TrackingReport tracking() const;
-  [[nodiscard]] Counters counters() const;                      // the whole domain
+  [[nodiscard]] Counters counters() const;  // the whole domain
   [[nodiscard]] std::vector<ParticipantInfo> participants() const;
   [[nodiscard]] const std::string &folder() const noexcept;
   [[nodiscard]] const std::string &last_error() const noexcept;  // detail of this thread's last failure

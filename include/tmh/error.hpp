@@ -11,44 +11,44 @@ namespace tmh {
 // What the environment or the caller did wrong. An abort is no error: see AbortCause.
 enum class Errc : int {
   kOk = 0,
-  kNotInitialized = 1,       // no domain is open (libxac: xInit has not been called)
-  kAlreadyInitialized = 2,   // libxac: xInit called twice without xShutdown
-  kBadArgument = 3,          // null, empty, unknown flag, or a reserved field that is not zero
-  kNotADomain = 4,           // control file without our magic number
-  kShortFile = 5,            // a control file ends before its header says
-  kForeignVersion = 6,       // file format of another version
-  kUnsupportedFeature = 7,   // file needs a feature that this build does not know
-  kCorrupt = 8,              // checksum or an internal bound of a control file is wrong
-  kPermission = 9,           // the operating system denies access to the folder or file
-  kWrongOwner = 10,          // the domain belongs to another user
-  kAddressInUse = 11,        // the segment's fixed address range is taken in this process
-  kMisalignedLength = 12,    // length or offset is not a multiple of the page size
-  kMisalignedAddress = 13,   // address is not aligned as asked
-  kNotMapped = 14,           // address or name belongs to no mapped segment
-  kSegmentInUse = 15,        // the segment is mapped already, or an instance is running on it
-  kSegmentOverlap = 16,      // part of the file belongs to another segment of the domain already
-  kTooManySegments = 17,     // the segment table is full
-  kTooManyParticipants = 18, // the participant table is full
-  kSegmentFull = 19,         // allocation: no room left below the segment's maximum size
-  kDiskFull = 20,            // no space on the device
-  kIo = 21,                  // the device or the file system reported an error
-  kEndWithoutBegin = 22,     // end, validate or page access outside an instance
-  kNestedMisuse = 23,        // an update inside a query, or an end that does not match its begin
-  kQueryWrote = 24,          // a query stored into a segment; the stores were discarded
-  kDetached = 25,            // this process was forked from a participant and has not opened the domain itself
-  kDurableNotYet = 26,       // durable domains arrive with the redo log
-  kBadPolicy = 27,           // not a policy specification
-  kBadTracking = 28,         // not a tracking mode
-  kBadDetection = 29,        // not a detection mode
-  kTrackingUnavailable = 30, // this kernel does not permit the tracking mode that was demanded
-  kDetectionMismatch = 31,   // the domain is open with the other detection mode
-  kInstanceRunning = 32,     // close, unmap or policy change inside an instance
-  kNotAHeap = 33,            // heap function on a segment without heap layout
-  kBadFree = 34,             // pointer was not allocated here, or was freed before
-  kSegmentMismatch = 35,     // segment exists with another size, offset, layout or address
-  kFileShrunk = 36,          // a data file is shorter than its segment
-  kRootMismatch = 37,        // root exists with another size or type
-  kOutOfMemory = 38,         // the operating system refused memory or address space
+  kNotInitialized = 1,        // no domain is open (libxac: xInit has not been called)
+  kAlreadyInitialized = 2,    // libxac: xInit called twice without xShutdown
+  kBadArgument = 3,           // null, empty, unknown flag, or a reserved field that is not zero
+  kNotADomain = 4,            // control file without our magic number
+  kShortFile = 5,             // a control file ends before its header says
+  kForeignVersion = 6,        // file format of another version
+  kUnsupportedFeature = 7,    // file needs a feature that this build does not know
+  kCorrupt = 8,               // checksum or an internal bound of a control file is wrong
+  kPermission = 9,            // the operating system denies access to the folder or file
+  kWrongOwner = 10,           // the domain belongs to another user
+  kAddressInUse = 11,         // the segment's fixed address range is taken in this process
+  kMisalignedLength = 12,     // length or offset is not a multiple of the page size
+  kMisalignedAddress = 13,    // address is not aligned as asked
+  kNotMapped = 14,            // address or name belongs to no mapped segment
+  kSegmentInUse = 15,         // the segment is mapped already, or an instance is running on it
+  kSegmentOverlap = 16,       // part of the file belongs to another segment of the domain already
+  kTooManySegments = 17,      // the segment table is full
+  kTooManyParticipants = 18,  // the participant table is full
+  kSegmentFull = 19,          // allocation: no room left below the segment's maximum size
+  kDiskFull = 20,             // no space on the device
+  kIo = 21,                   // the device or the file system reported an error
+  kEndWithoutBegin = 22,      // end, validate or page access outside an instance
+  kNestedMisuse = 23,         // an update inside a query, or an end that does not match its begin
+  kQueryWrote = 24,           // a query stored into a segment; the stores were discarded
+  kDetached = 25,             // this process was forked from a participant and has not opened the domain itself
+  kDurableNotYet = 26,        // durable domains arrive with the redo log
+  kBadPolicy = 27,            // not a policy specification
+  kBadTracking = 28,          // not a tracking mode
+  kBadDetection = 29,         // not a detection mode
+  kTrackingUnavailable = 30,  // this kernel does not permit the tracking mode that was demanded
+  kDetectionMismatch = 31,    // the domain is open with the other detection mode
+  kInstanceRunning = 32,      // close, unmap or policy change inside an instance
+  kNotAHeap = 33,             // heap function on a segment without heap layout
+  kBadFree = 34,              // pointer was not allocated here, or was freed before
+  kSegmentMismatch = 35,      // segment exists with another size, offset, layout or address
+  kFileShrunk = 36,           // a data file is shorter than its segment
+  kRootMismatch = 37,         // root exists with another size or type
+  kOutOfMemory = 38,          // the operating system refused memory or address space
 };
 
 // One clear sentence per code. Never null. Async-signal-safe.
@@ -56,7 +56,9 @@ enum class Errc : int {
 
 // Category "tmh"; error_code values are Errc.
 [[nodiscard]] const std::error_category &category() noexcept;
-[[nodiscard]] inline std::error_code make_error_code(Errc code) noexcept { return {static_cast<int>(code), category()}; }
+[[nodiscard]] inline std::error_code make_error_code(Errc code) noexcept {
+  return {static_cast<int>(code), category()};
+}
 
 // Thrown by every function that has no std::error_code overload. what() names the file, address or value concerned.
 class Error : public std::system_error {

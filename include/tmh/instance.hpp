@@ -9,8 +9,8 @@
 namespace tmh {
 
 enum class Status : std::uint8_t {
-  kPending = 1,    // running, no conflict known
-  kFailed = 2,     // running, will abort at its end; still sees a consistent snapshot
+  kPending = 1,  // running, no conflict known
+  kFailed = 2,   // running, will abort at its end; still sees a consistent snapshot
   kCommitted = 3,
   kAborted = 4,
 };
@@ -18,13 +18,13 @@ enum class Status : std::uint8_t {
 // Why an instance aborted. Each cause has its own counter.
 enum class AbortCause : std::uint8_t {
   kNone = 0,
-  kValidation = 1,   // lazy: a page it had read was committed by another before its end
-  kConflictSelf = 2, // eager: its own policy failed it at a first access
-  kConflictOther = 3,// eager: another instance's policy failed it
-  kUser = 4,         // abort() or an exception left the body
-  kQueryWrote = 5,   // a query stored into a segment
-  kDied = 6,         // its process died; counted by whoever found it
-  kNoSpace = 7,      // no room for its versions
+  kValidation = 1,     // lazy: a page it had read was committed by another before its end
+  kConflictSelf = 2,   // eager: its own policy failed it at a first access
+  kConflictOther = 3,  // eager: another instance's policy failed it
+  kUser = 4,           // abort() or an exception left the body
+  kQueryWrote = 5,     // a query stored into a segment
+  kDied = 6,           // its process died; counted by whoever found it
+  kNoSpace = 7,        // no room for its versions
 };
 inline constexpr std::size_t kAbortCauseCount = 8;
 
@@ -34,11 +34,11 @@ enum class Access : std::uint8_t { kRead = 1, kReadWrite = 2 };
 // Units in the names.
 struct Counters {
   std::uint64_t begins = 0, commits = 0, queries = 0;
-  std::uint64_t aborts[kAbortCauseCount] = {};    // by AbortCause
+  std::uint64_t aborts[kAbortCauseCount] = {};      // by AbortCause
   std::uint64_t pages_read = 0, pages_written = 0;  // of committed instances; pages_read: superset in hot modes
   std::uint64_t lines_written = 0;
-  std::uint64_t faults_signal = 0, faults_kernel = 0;  // first touches by mechanism
-  std::uint64_t versions_live = 0, versions_bytes = 0; // now: pages held because somebody may read them
+  std::uint64_t faults_signal = 0, faults_kernel = 0;   // first touches by mechanism
+  std::uint64_t versions_live = 0, versions_bytes = 0;  // now: pages held because somebody may read them
   std::uint64_t lock_recoveries = 0, participants_reaped = 0, starvation_turns = 0;
   [[nodiscard]] std::uint64_t aborts_total() const noexcept {
     std::uint64_t sum = 0;

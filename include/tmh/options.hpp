@@ -23,11 +23,11 @@ enum class Detection : std::uint8_t {
 
 // How this process learns which pages an instance touches.
 enum class Tracking : std::uint8_t {
-  kAuto = 0,        // "auto": kernel-hot if permitted and detection is lazy, else signal-hot (lazy) or signal (eager)
-  kSignal = 1,      // "signal": SIGSEGV and mprotect at each first touch; exact sets; works everywhere
-  kSignalHot = 2,   // "signal-hot": the same, pages stay mapped between instances (superset read sets; lazy only)
-  kKernel = 3,      // "kernel": silent first touches listed by the kernel; exact sets; lazy only
-  kKernelHot = 4,   // "kernel-hot": the same, pages stay mapped between instances (superset read sets; lazy only)
+  kAuto = 0,       // "auto": kernel-hot if permitted and detection is lazy, else signal-hot (lazy) or signal (eager)
+  kSignal = 1,     // "signal": SIGSEGV and mprotect at each first touch; exact sets; works everywhere
+  kSignalHot = 2,  // "signal-hot": the same, pages stay mapped between instances (superset read sets; lazy only)
+  kKernel = 3,     // "kernel": silent first touches listed by the kernel; exact sets; lazy only
+  kKernelHot = 4,  // "kernel-hot": the same, pages stay mapped between instances (superset read sets; lazy only)
 };
 
 // Who fails when two PENDING instances conflict (thesis, section 3.3). In a lazy domain the first committer wins, and
@@ -49,7 +49,7 @@ enum class Backoff : std::uint8_t {
 struct Policy {
   ConflictPolicy conflict = ConflictPolicy::kOldestWins;
   Backoff backoff = Backoff::kAdaptive;
-  bool keep_age = true;             // "keep-age" / "fresh-age": a retry keeps its first attempt's age (no starvation)
+  bool keep_age = true;  // "keep-age" / "fresh-age": a retry keeps its first attempt's age (no starvation)
   std::uint8_t reserved_zero = 0;
   std::uint32_t backoff_us_max = 1000;  // an instance here lasts 0.2 to 100 us; a longer sleep only idles a core
 
@@ -70,10 +70,10 @@ struct Policy {
 
 // An unset field (kAuto, 0, empty) takes the environment's value, then the default.
 struct DomainOptions {
-  Detection detection = Detection{};   // unset: TMH_DETECTION, else the domain's, else lazy
-  Tracking tracking = Tracking::kAuto; // kAuto: TMH_TRACKING, else automatic
-  std::string policy;                  // empty: TMH_POLICY, else the defaults of Policy
-  std::string name;                    // shown for this participant; empty: the program's name
+  Detection detection = Detection{};    // unset: TMH_DETECTION, else the domain's, else lazy
+  Tracking tracking = Tracking::kAuto;  // kAuto: TMH_TRACKING, else automatic
+  std::string policy;                   // empty: TMH_POLICY, else the defaults of Policy
+  std::string name;                     // shown for this participant; empty: the program's name
 };
 
 enum class Layout : std::uint8_t {
@@ -82,11 +82,11 @@ enum class Layout : std::uint8_t {
 };
 
 struct SegmentOptions {
-  std::uint64_t size_bytes = 0;     // initial size, multiple of 4096; 0: the file's size (at least 1 MiB for a heap)
-  std::uint64_t max_bytes = 0;      // address space reserved for growth, up to 1 TiB; 0: max(64 GiB, size_bytes)
-  std::uint64_t offset_bytes = 0;   // where in the file the segment begins, multiple of 4096
+  std::uint64_t size_bytes = 0;    // initial size, multiple of 4096; 0: the file's size (at least 1 MiB for a heap)
+  std::uint64_t max_bytes = 0;     // address space reserved for growth, up to 1 TiB; 0: max(64 GiB, size_bytes)
+  std::uint64_t offset_bytes = 0;  // where in the file the segment begins, multiple of 4096
   Layout layout = Layout::kHeap;
-  bool relocatable = false;         // true: any address will do in this process (use tmh::offset_ptr inside)
+  bool relocatable = false;  // true: any address will do in this process (use tmh::offset_ptr inside)
 };
 
 // Which tracking is in use, and why not a better one.

@@ -86,7 +86,11 @@ Touch AccessTable::add(PageId page, bool is_write, ConflictPolicy policy) noexce
   }
   const Slot slot = allocate();
   if (slot == 0) return Touch::kNoSpace;
-  memory_.access(slot) = AccessEntry{static_cast<std::uint64_t>(page), instance, self_, is_write ? 1u : 0u, meta.accesses,
+  memory_.access(slot) = AccessEntry{static_cast<std::uint64_t>(page),
+                                     instance,
+                                     self_,
+                                     is_write ? 1u : 0u,
+                                     meta.accesses,
                                      self.accesses.load(std::memory_order_relaxed)};
   self.accesses.store(slot, std::memory_order_relaxed);
   meta.accesses = slot;
@@ -124,7 +128,8 @@ void AccessTable::rebuild() noexcept {
   for (Slot slot = 1; slot < state.access_capacity; ++slot) {
     AccessEntry &entry = memory_.access(slot);
     storage::Participant &owner = memory_.participant(entry.owner);
-    const bool living = entry.instance != 0 && entry.owner < high && owner.instance.load(std::memory_order_relaxed) == entry.instance &&
+    const bool living = entry.instance != 0 && entry.owner < high &&
+                        owner.instance.load(std::memory_order_relaxed) == entry.instance &&
                         memory_.knows(PageId{entry.page});
     if (!living) {
       entry.instance = 0;

@@ -131,7 +131,8 @@ void ConsistencyTree::unlink(Slot slot) noexcept {
   if (head.newer != 0)
     memory_.version(head.newer).older = head.older;
   else
-    memory_.meta(PageId{head.page}).newest.store(head.older, std::memory_order_release);  // release: home's lines precede "no version"
+    memory_.meta(PageId{head.page})
+        .newest.store(head.older, std::memory_order_release);  // release: home's lines precede "no version"
   if (head.list_older != 0)
     memory_.version(head.list_older).list_newer = head.list_newer;
   else
@@ -182,7 +183,8 @@ void ConsistencyTree::fold_below(Slot slot) noexcept {
   const VersionHead &head = memory_.version(slot);
   if (!memory_.knows(PageId{head.page})) return;
   const std::uint64_t stamp = head.stamp.load(std::memory_order_relaxed);
-  while (head.older != 0 && !pinned_between(memory_.version(head.older).stamp.load(std::memory_order_relaxed), stamp)) fold_into(slot);
+  while (head.older != 0 && !pinned_between(memory_.version(head.older).stamp.load(std::memory_order_relaxed), stamp))
+    fold_into(slot);
 }
 
 void ConsistencyTree::fold_written(const std::vector<Write> &writes, std::uint64_t stamp) noexcept {
@@ -198,7 +200,8 @@ void ConsistencyTree::fold_all() noexcept {
 }
 
 bool ConsistencyTree::has_version(PageId page, std::uint64_t stamp) const noexcept {
-  for (Slot slot = memory_.meta(page).newest.load(std::memory_order_relaxed); slot != 0; slot = memory_.version(slot).older) {
+  for (Slot slot = memory_.meta(page).newest.load(std::memory_order_relaxed); slot != 0;
+       slot = memory_.version(slot).older) {
     if (memory_.version(slot).stamp.load(std::memory_order_relaxed) <= stamp) return true;
   }
   return false;
@@ -220,7 +223,10 @@ Slot ConsistencyTree::merge_by_stamp(Slot a, Slot b) noexcept {
   Slot first = 0;
   Slot *link_to = &first;
   while (a != 0 && b != 0) {
-    Slot &smaller = memory_.version(b).stamp.load(std::memory_order_relaxed) < memory_.version(a).stamp.load(std::memory_order_relaxed) ? b : a;
+    Slot &smaller = memory_.version(b).stamp.load(std::memory_order_relaxed) <
+                            memory_.version(a).stamp.load(std::memory_order_relaxed)
+                        ? b
+                        : a;
     *link_to = smaller;
     link_to = &memory_.version(smaller).list_newer;
     smaller = *link_to;
@@ -293,7 +299,9 @@ void ConsistencyTree::repair() noexcept {
     if (memory_.knows(page) && memory_.meta(page).newest.load(std::memory_order_relaxed) == kRelinking)
       memory_.meta(page).newest.store(0, std::memory_order_release);
   }
-  for (std::uint64_t i = 0; i < kLogEntries && state.log_head > 0 && memory_.log_entry(state.log_head - 1).stamp > clock; ++i) --state.log_head;
+  for (std::uint64_t i = 0;
+       i < kLogEntries && state.log_head > 0 && memory_.log_entry(state.log_head - 1).stamp > clock; ++i)
+    --state.log_head;
   // A segment that this process has not opened yet: whoever takes the lock next outside a handler opens it and repairs again.
   state.repair_again = all_known ? 0 : 1;
   ++state.repairs;

@@ -19,8 +19,8 @@ namespace {
 
 using Blocks = platform::GrowingFile::Blocks;
 
-constexpr const char *kRebuildable[] = {"tmh.state",   "tmh.participants", "tmh.versions.head", "tmh.versions.data",
-                                        "tmh.commits", "tmh.accesses"};
+constexpr const char *kRebuildable[] = {"tmh.state",         "tmh.participants", "tmh.versions.head",
+                                        "tmh.versions.data", "tmh.commits",      "tmh.accesses"};
 
 std::string meta_name(std::uint32_t segment) { return "tmh.pages." + std::to_string(segment); }
 
@@ -39,7 +39,8 @@ Errc make_folder(const std::string &folder) noexcept {
 Errc DomainMemory::check_owner(const std::string &folder) noexcept {
   const std::string file = folder + "/tmh.control";
   struct stat info {};
-  if (stat(file.c_str(), &info) != 0 || info.st_uid == geteuid() || ::access(file.c_str(), R_OK | W_OK) == 0) return Errc::kOk;
+  if (stat(file.c_str(), &info) != 0 || info.st_uid == geteuid() || ::access(file.c_str(), R_OK | W_OK) == 0)
+    return Errc::kOk;
   return fail(Errc::kWrongOwner, file + " belongs to user " + std::to_string(info.st_uid));
 }
 
@@ -62,10 +63,14 @@ Errc DomainMemory::open_control(std::uint64_t address_base) noexcept {
     if (const Errc error = platform::replace_file(file, made.get(), sizeof *made); error != Errc::kOk) return error;
   }
   std::string bytes;
-  if (const Errc error = platform::read_file(file, 2 * storage::kControlBytes, &bytes); error != Errc::kOk) return error;
+  if (const Errc error = platform::read_file(file, 2 * storage::kControlBytes, &bytes); error != Errc::kOk)
+    return error;
   std::string why;
-  if (const Errc error = storage::verify_control(bytes.data(), bytes.size(), &why); error != Errc::kOk) return fail(error, file + ": " + why);
-  if (const Errc error = control_file_.open(file, storage::kControlBytes, storage::kControlBytes, Blocks::kAllocated); error != Errc::kOk) return error;
+  if (const Errc error = storage::verify_control(bytes.data(), bytes.size(), &why); error != Errc::kOk)
+    return fail(error, file + ": " + why);
+  if (const Errc error = control_file_.open(file, storage::kControlBytes, storage::kControlBytes, Blocks::kAllocated);
+      error != Errc::kOk)
+    return error;
   control_ = reinterpret_cast<storage::ControlFile *>(control_file_.base());
   return Errc::kOk;
 }
@@ -77,7 +82,8 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
   if (platform::read_file(path("tmh.state"), 1u << 20, &bytes) == Errc::kOk && bytes.size() >= sizeof(DomainState)) {
     // Only the identity lines are looked at before the file is mapped.
     usable = reinterpret_cast<DomainState *>(bytes.data());
-    const bool ours = usable->magic == kStateMagic && usable->version == kStateVersion && usable->state_bytes == sizeof(DomainState) &&
+    const bool ours = usable->magic == kStateMagic && usable->version == kStateVersion &&
+                      usable->state_bytes == sizeof(DomainState) &&
                       std::memcmp(usable->boot_id, boot.text, sizeof boot.text) == 0;
     if (!ours) usable = nullptr;
   }
@@ -106,13 +112,15 @@ void DomainMemory::bound_state() noexcept {
     struct stat info {};
     return fstat(file.fd(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) / item_bytes : 0;
   };
-  const std::uint64_t slots = std::min(items_of(version_heads_file_, sizeof(VersionHead)), items_of(version_data_, kPageBytes));
+  const std::uint64_t slots =
+      std::min(items_of(version_heads_file_, sizeof(VersionHead)), items_of(version_data_, kPageBytes));
   if (state_->version_capacity > slots || state_->version_capacity == 0)
     state_->version_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(slots, kVersionsMax)));
   const std::uint64_t entries = items_of(accesses_file_, sizeof(AccessEntry));
   if (state_->access_capacity > entries || state_->access_capacity == 0)
     state_->access_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(entries, kAccessesMax)));
-  if (participants_high() > storage::kParticipantsMax) state_->participants_high.store(storage::kParticipantsMax, std::memory_order_relaxed);
+  if (participants_high() > storage::kParticipantsMax)
+    state_->participants_high.store(storage::kParticipantsMax, std::memory_order_relaxed);
 }
 
 Errc DomainMemory::open_rebuildable() noexcept {
@@ -126,13 +134,16 @@ Errc DomainMemory::open_rebuildable() noexcept {
   const File files[] = {
       {&state_file_, "tmh.state", sizeof(DomainState), 4096, Blocks::kAllocated},
       {&participants_file_, "tmh.participants", participants_bytes, participants_bytes, Blocks::kSparse},
-      {&version_heads_file_, "tmh.versions.head", sizeof(VersionHead), kVersionsMax * sizeof(VersionHead), Blocks::kAllocated},
+      {&version_heads_file_, "tmh.versions.head", sizeof(VersionHead), kVersionsMax * sizeof(VersionHead),
+       Blocks::kAllocated},
       {&version_data_, "tmh.versions.data", kPageBytes, kVersionsMax * kPageBytes, Blocks::kSparse},
-      {&log_file_, "tmh.commits", kLogEntries * sizeof(CommitLogEntry), kLogEntries * sizeof(CommitLogEntry), Blocks::kAllocated},
+      {&log_file_, "tmh.commits", kLogEntries * sizeof(CommitLogEntry), kLogEntries * sizeof(CommitLogEntry),
+       Blocks::kAllocated},
       {&accesses_file_, "tmh.accesses", sizeof(AccessEntry), kAccessesMax * sizeof(AccessEntry), Blocks::kAllocated},
   };
   for (const File &f : files) {
-    if (const Errc error = f.file->open(path(f.name), f.bytes_min, f.bytes_max, f.blocks); error != Errc::kOk) return error;
+    if (const Errc error = f.file->open(path(f.name), f.bytes_min, f.bytes_max, f.blocks); error != Errc::kOk)
+      return error;
   }
   state_ = reinterpret_cast<DomainState *>(state_file_.base());
   participants_ = reinterpret_cast<storage::Participant *>(participants_file_.base());
@@ -150,7 +161,8 @@ void DomainMemory::remove_rebuildable_files() noexcept {
 void DomainMemory::close(bool remove_rebuildable) noexcept {
   if (remove_rebuildable) remove_rebuildable_files();
   segments_.reset();
-  for (auto *file : {&control_file_, &state_file_, &participants_file_, &version_heads_file_, &version_data_, &log_file_, &accesses_file_})
+  for (auto *file : {&control_file_, &state_file_, &participants_file_, &version_heads_file_, &version_data_,
+                     &log_file_, &accesses_file_})
     file->close();
   state_ = nullptr;
 }
@@ -162,10 +174,13 @@ Errc DomainMemory::open_segments() noexcept {
     SegmentMemory &memory = segments_[i];
     if (record.state == 0 || memory.is_open.load(std::memory_order_relaxed)) continue;
     const std::uint64_t size = segment_size(i).load(std::memory_order_acquire);
-    if (const Errc error = memory.home.open(segment_path(record), record.offset_bytes, size, record.max_bytes, false); error != Errc::kOk)
+    if (const Errc error = memory.home.open(segment_path(record), record.offset_bytes, size, record.max_bytes, false);
+        error != Errc::kOk)
       return error;
     const std::uint64_t meta_bytes = record.max_bytes / kPageBytes * sizeof(PageMeta);
-    if (const Errc error = memory.meta_file.open(path(meta_name(i).c_str()), meta_bytes, meta_bytes, Blocks::kSparse); error != Errc::kOk) return error;
+    if (const Errc error = memory.meta_file.open(path(meta_name(i).c_str()), meta_bytes, meta_bytes, Blocks::kSparse);
+        error != Errc::kOk)
+      return error;
     memory.meta = reinterpret_cast<PageMeta *>(memory.meta_file.base());
     memory.is_open.store(true, std::memory_order_release);  // pairs with knows()
   }
@@ -180,7 +195,9 @@ std::string DomainMemory::segment_path(const storage::SegmentRecordV1 &record) c
 Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecordV1 &record) noexcept {
   {
     storage::Home made;  // creates or extends the file before the record that promises it
-    if (const Errc error = made.open(segment_path(record), record.offset_bytes, record.size_bytes, record.max_bytes, true); error != Errc::kOk)
+    if (const Errc error =
+            made.open(segment_path(record), record.offset_bytes, record.size_bytes, record.max_bytes, true);
+        error != Errc::kOk)
       return error;
   }
   storage::SegmentRecordV1 &entry = control_->segments[number];
@@ -230,14 +247,18 @@ bool DomainMemory::anyone_alive() const noexcept {
 
 Errc DomainMemory::allocate_blocks(PageId first, std::uint64_t page_count) noexcept {
   SegmentMemory &memory = segments_[storage::segment_number(first)];
-  if (const Errc error = memory.home.allocate_blocks(storage::page_offset(first), page_count * kPageBytes); error != Errc::kOk) return error;
-  return platform::allocate_blocks(memory.meta_file.fd(), static_cast<std::uint64_t>(storage::page_index(first)) * sizeof(PageMeta),
+  if (const Errc error = memory.home.allocate_blocks(storage::page_offset(first), page_count * kPageBytes);
+      error != Errc::kOk)
+    return error;
+  return platform::allocate_blocks(memory.meta_file.fd(),
+                                   static_cast<std::uint64_t>(storage::page_index(first)) * sizeof(PageMeta),
                                    page_count * sizeof(PageMeta));
 }
 
 Errc DomainMemory::grow_versions(std::uint32_t capacity) noexcept {
   if (capacity > kVersionsMax) return Errc::kOutOfMemory;
-  if (const Errc error = version_heads_file_.grow(std::uint64_t{capacity} * sizeof(VersionHead)); error != Errc::kOk) return error;
+  if (const Errc error = version_heads_file_.grow(std::uint64_t{capacity} * sizeof(VersionHead)); error != Errc::kOk)
+    return error;
   return version_data_.grow(std::uint64_t{capacity} * kPageBytes);
 }
 

@@ -39,8 +39,12 @@ class DomainMemory {
     return state_->participants_high.load(std::memory_order_acquire);  // pairs with the release in attach_slot()
   }
   [[nodiscard]] VersionHead &version(Slot slot) const noexcept { return version_heads_[slot]; }
-  [[nodiscard]] std::byte *version_data(Slot slot) const noexcept { return version_data_.base() + std::uint64_t{slot} * kPageBytes; }
-  [[nodiscard]] CommitLogEntry &log_entry(std::uint64_t position) const noexcept { return log_[position % kLogEntries]; }
+  [[nodiscard]] std::byte *version_data(Slot slot) const noexcept {
+    return version_data_.base() + std::uint64_t{slot} * kPageBytes;
+  }
+  [[nodiscard]] CommitLogEntry &log_entry(std::uint64_t position) const noexcept {
+    return log_[position % kLogEntries];
+  }
   [[nodiscard]] AccessEntry &access(Slot slot) const noexcept { return accesses_[slot]; }
   [[nodiscard]] SegmentMemory &segment(std::uint32_t number) const noexcept { return segments_[number]; }
   // Does the page exist, as far as any segment record says? (Bytes of shared memory are not believed.)
@@ -97,7 +101,8 @@ class DomainMemory {
   [[nodiscard]] std::string path(const char *name) const { return folder_ + "/" + name; }
 
   std::string folder_;
-  platform::GrowingFile control_file_, state_file_, participants_file_, version_heads_file_, version_data_, log_file_, accesses_file_;
+  platform::GrowingFile control_file_, state_file_, participants_file_, version_heads_file_, version_data_, log_file_,
+      accesses_file_;
   storage::ControlFile *control_ = nullptr;
   DomainState *state_ = nullptr;
   storage::Participant *participants_ = nullptr;

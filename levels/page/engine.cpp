@@ -33,7 +33,11 @@ constexpr int kTurnWaitsMax = 10;
 }  // namespace
 
 Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
-    : memory_(memory), slot_(slot), detection_(detection), tree_(memory, slot), accesses_(memory, slot),
+    : memory_(memory),
+      slot_(slot),
+      detection_(detection),
+      tree_(memory, slot),
+      accesses_(memory, slot),
       views_(std::make_unique<View[]>(storage::kSegmentsMax)) {
   instance_ = self().incarnation << 32;  // numbers never repeat in the domain, whoever had the slot before
 }
@@ -65,7 +69,8 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
 Errc Engine::choose_tracking(Tracking wanted) noexcept {
   if (eager()) {
     if (wanted != Tracking::kAuto && wanted != Tracking::kSignal)
-      return fail(Errc::kBadTracking, std::string(to_string(wanted)).append(" finds touches too late for eager detection; use signal"));
+      return fail(Errc::kBadTracking,
+                  std::string(to_string(wanted)).append(" finds touches too late for eager detection; use signal"));
     tracking_ = {Tracking::kSignal, "eager detection must run code at every first touch, so each raises SIGSEGV"};
     (void)page_map_.open();
     return Errc::kOk;
@@ -78,8 +83,9 @@ Errc Engine::choose_tracking(Tracking wanted) noexcept {
   const Errc permitted = open_kernel_tracking();
   if (permitted == Errc::kOk) {
     tracking_ = {wanted == Tracking::kAuto ? Tracking::kKernelHot : wanted,
-                 wanted == Tracking::kAuto ? "kernel lists first touches (perf page faults, userfaultfd WP_ASYNC, guards): the cheapest way"
-                                           : "asked for"};
+                 wanted == Tracking::kAuto
+                     ? "kernel lists first touches (perf page faults, userfaultfd WP_ASYNC, guards): the cheapest way"
+                     : "asked for"};
     return Errc::kOk;
   }
   if (wanted != Tracking::kAuto) return permitted;
@@ -102,15 +108,19 @@ bool Engine::guards_work() noexcept {
   constexpr std::size_t kTrialPages = 16;  // one fault-around window
   platform::FileDescriptor file(memfd_create("tmh-trial", MFD_CLOEXEC));
   if (!file || ftruncate(file.get(), kTrialPages * kPageBytes) != 0) return false;
-  void *shared = mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
-  void *view = mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
+  void *shared =
+      mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
+  void *view =
+      mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
   bool works = false;
-  if (shared != MAP_FAILED && view != MAP_FAILED && fault_around_.switch_off(view, kTrialPages * kPageBytes) == Errc::kOk) {
+  if (shared != MAP_FAILED && view != MAP_FAILED &&
+      fault_around_.switch_off(view, kTrialPages * kPageBytes) == Errc::kOk) {
     (void)thread_ring.drain([](std::uintptr_t) {});
     (void)std::atomic_ref<std::uint64_t>(*static_cast<std::uint64_t *>(view)).load(std::memory_order_relaxed);
     std::size_t listed = 0;
     const auto base = reinterpret_cast<std::uintptr_t>(view);
-    (void)thread_ring.drain([&](std::uintptr_t address) { listed += address - base < kTrialPages * kPageBytes ? 1 : 0; });
+    (void)thread_ring.drain(
+        [&](std::uintptr_t address) { listed += address - base < kTrialPages * kPageBytes ? 1 : 0; });
     platform::PageKind kinds[kTrialPages];
     std::size_t present = 0;
     if (page_map_.read(base, kTrialPages, kinds))
@@ -136,17 +146,22 @@ Errc Engine::map(std::uint32_t segment, std::byte **out) noexcept {
   view.engine = this;
   view.segment = segment;
   view.bytes = record.max_bytes;
-  if (const Errc error = view.pages_memory.reserve(record.max_bytes / kPageBytes * sizeof(LocalPage)); error != Errc::kOk) return error;
+  if (const Errc error = view.pages_memory.reserve(record.max_bytes / kPageBytes * sizeof(LocalPage));
+      error != Errc::kOk)
+    return error;
   view.pages = reinterpret_cast<LocalPage *>(view.pages_memory.base());
   std::byte *base = nullptr;
   if (const Errc error = memory_.segment(segment).home.map_view(record.address, silent(), &base); error != Errc::kOk) {
     if (error != Errc::kAddressInUse) return error;
     char address[32];
     std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(record.address));
-    return fail(error, std::string(record.name).append(": addresses from ").append(address).append(" are taken in this process"));
+    return fail(
+        error,
+        std::string(record.name).append(": addresses from ").append(address).append(" are taken in this process"));
   }
   Errc error = silent() ? fault_around_.switch_off(base, view.bytes) : Errc::kOk;
-  if (error == Errc::kOk) error = platform::publish_fault_range(reinterpret_cast<std::uintptr_t>(base), view.bytes, on_fault, &view);
+  if (error == Errc::kOk)
+    error = platform::publish_fault_range(reinterpret_cast<std::uintptr_t>(base), view.bytes, on_fault, &view);
   if (error != Errc::kOk) {
     munmap(base, view.bytes);
     view.pages_memory.release();
@@ -201,7 +216,9 @@ void Engine::reap(std::uint32_t slot) noexcept {
   storage::Participant &dead = memory_.participant(slot);
   DomainState &state = memory_.state();
   if (dead.instance.load(std::memory_order_relaxed) != 0)
-    dead.add(static_cast<Count>(static_cast<std::uint32_t>(Count::kAborts0) + static_cast<std::uint32_t>(AbortCause::kDied)), 1);
+    dead.add(
+        static_cast<Count>(static_cast<std::uint32_t>(Count::kAborts0) + static_cast<std::uint32_t>(AbortCause::kDied)),
+        1);
   tree_.release_reserved_of(slot);
   accesses_.remove_all(slot);
   std::uint32_t turn = slot + 1;
@@ -233,7 +250,9 @@ void Engine::reap_suspects() noexcept {
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     storage::Participant &other = memory_.participant(i);
-    if (i == slot_ || other.state.load(std::memory_order_acquire) == 0 || other.instance.load(std::memory_order_relaxed) == 0) continue;
+    if (i == slot_ || other.state.load(std::memory_order_acquire) == 0 ||
+        other.instance.load(std::memory_order_relaxed) == 0)
+      continue;
     if (now - other.begin_ns.load(std::memory_order_relaxed) < kSuspectAfterNs || other.is_alive()) continue;
     reap(i);
     self().add(Count::kReaped, 1);
@@ -289,7 +308,8 @@ void Engine::wait_for_turn(std::uint32_t holder) noexcept {
 
 void Engine::leave_turn() noexcept {
   std::uint32_t own = slot_ + 1;
-  if (memory_.state().turn.compare_exchange_strong(own, 0, std::memory_order_relaxed)) platform::futex_wake(memory_.state().turn);
+  if (memory_.state().turn.compare_exchange_strong(own, 0, std::memory_order_relaxed))
+    platform::futex_wake(memory_.state().turn);
 }
 
 void Engine::lock_when_turn_allows() noexcept {

@@ -87,7 +87,9 @@ class Engine {
 
   [[nodiscard]] ConsistencyTree &tree() noexcept { return tree_; }
   [[nodiscard]] DomainMemory &memory() noexcept { return memory_; }
-  [[nodiscard]] std::uint64_t begin_age() noexcept { return memory_.state().age_next.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t begin_age() noexcept {
+    return memory_.state().age_next.fetch_add(1, std::memory_order_relaxed);
+  }
 
  private:
   // engine.cpp: life, lock, reaping
@@ -103,8 +105,12 @@ class Engine {
   [[nodiscard]] Errc open_kernel_tracking() noexcept;
   [[nodiscard]] bool guards_work() noexcept;
   [[nodiscard]] Errc open_ring() noexcept;
-  [[nodiscard]] bool silent() const noexcept { return tracking_.tracking == Tracking::kKernel || tracking_.tracking == Tracking::kKernelHot; }
-  [[nodiscard]] bool keeps() const noexcept { return tracking_.tracking == Tracking::kSignalHot || tracking_.tracking == Tracking::kKernelHot; }
+  [[nodiscard]] bool silent() const noexcept {
+    return tracking_.tracking == Tracking::kKernel || tracking_.tracking == Tracking::kKernelHot;
+  }
+  [[nodiscard]] bool keeps() const noexcept {
+    return tracking_.tracking == Tracking::kSignalHot || tracking_.tracking == Tracking::kKernelHot;
+  }
   [[nodiscard]] bool eager() const noexcept { return detection_ == Detection::kEager; }
 
   // engine_touch.cpp: first touches
@@ -161,7 +167,9 @@ class Engine {
   [[nodiscard]] std::byte *address_of(PageId page) const noexcept {
     return views_[storage::segment_number(page)].base + storage::page_offset(page);
   }
-  [[nodiscard]] bool is_mapped(PageId page) const noexcept { return views_[storage::segment_number(page)].base != nullptr; }
+  [[nodiscard]] bool is_mapped(PageId page) const noexcept {
+    return views_[storage::segment_number(page)].base != nullptr;
+  }
 
   // protections_ after which signal tracking works in blocks of 16, 256, 4096 pages; see block_pages()
   static constexpr std::uint64_t kBlocksAfter = 12288, kMediumBlocksAfter = 18432, kLargeBlocksAfter = 24576;
@@ -194,9 +202,9 @@ class Engine {
   std::uint64_t synced_ = 0;           // clock at which the views stand
   std::uint64_t synced_position_ = 0;  // in the commit log
   std::uint64_t instance_ = 0;
-  std::uint64_t protections_ = 0;      // VMA-splitting calls since the views were last reset
-  std::uint32_t steady_ends_ = 0;      // in a row, without a first touch
-  std::uint64_t quiet_ends_ = 0;       // since the last drop of kept pages
+  std::uint64_t protections_ = 0;  // VMA-splitting calls since the views were last reset
+  std::uint32_t steady_ends_ = 0;  // in a row, without a first touch
+  std::uint64_t quiet_ends_ = 0;   // since the last drop of kept pages
   std::uint64_t keep_period_ = 1024;
   std::uint32_t calm_commits_ = 0;
   std::uint64_t next_reap_ns_ = 0;
@@ -204,7 +212,7 @@ class Engine {
   ConflictPolicy policy_ = ConflictPolicy::kOldestWins;
   bool running_ = false;
   bool query_ = false;
-  bool failed_ = false;       // eager: own policy or lack of space
+  bool failed_ = false;  // eager: own policy or lack of space
   AbortCause failed_cause_ = AbortCause::kNone;
   bool resync_needed_ = true;
   std::uint32_t fork_generation_ = platform::fork_generation();

@@ -85,7 +85,8 @@ void Engine::discard_outside_touches() noexcept {
   const bool complete = thread_ring.drain([&](std::uintptr_t address) {
     const View *view = view_of(address);
     if (view == nullptr) return;
-    const PageId page = page_id(view->segment, PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
+    const PageId page =
+        page_id(view->segment, PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
     const PageState known = local(page).state;
     if (known == PageState::kAbsent || known == PageState::kFile) drop_page(page);
   });
@@ -144,7 +145,8 @@ void Engine::guard_pending(std::uint32_t segment) noexcept {
     const PageId page{memory_.version(slot).page};
     if (!is_mapped(page) || (segment != kAllSegments && storage::segment_number(page) != segment)) continue;
     LocalPage &l = local(page);
-    if (l.state == PageState::kAbsent && platform::guard_install(address_of(page), kPageBytes)) l.state = PageState::kGuarded;
+    if (l.state == PageState::kAbsent && platform::guard_install(address_of(page), kPageBytes))
+      l.state = PageState::kGuarded;
   }
 }
 
@@ -163,7 +165,8 @@ void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
     l.twin = 0;
     l.unchanged_compares = 0;
     const bool versioned = memory_.meta(page).newest.load(std::memory_order_acquire) != 0;
-    l.state = versioned && silent() && platform::guard_install(address_of(page), kPageBytes) ? PageState::kGuarded : PageState::kAbsent;
+    l.state = versioned && silent() && platform::guard_install(address_of(page), kPageBytes) ? PageState::kGuarded
+                                                                                             : PageState::kAbsent;
   }
 }
 
@@ -197,7 +200,8 @@ void Engine::drop_spans() noexcept {
     if (low > high) continue;
     std::byte *at = views_[segment].base + low * kPageBytes;
     platform::drop(at, (high - low + 1) * kPageBytes);
-    if (!silent()) mprotect(views_[segment].base, views_[segment].bytes, PROT_NONE);  // whole: the pieces become one area again
+    if (!silent())
+      mprotect(views_[segment].base, views_[segment].bytes, PROT_NONE);  // whole: the pieces become one area again
   }
   for (const PageId page : kept_) {
     LocalPage &l = local(page);

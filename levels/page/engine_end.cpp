@@ -97,7 +97,8 @@ Engine::Outcome Engine::end() noexcept {
   } else if (failed_ || (eager() && self().failed_instance.load(std::memory_order_acquire) == instance_)) {
     outcome.cause = failed_ ? failed_cause_ : AbortCause::kConflictOther;
   } else if (writes_.empty()) {
-    outcome.status = Status::kCommitted;  // read-only: consistent at its snapshot, which is where it stands in the serial order
+    outcome.status =
+        Status::kCommitted;  // read-only: consistent at its snapshot, which is where it stands in the serial order
   } else {
     outcome = commit_writes();
   }
@@ -134,7 +135,8 @@ Errc Engine::allocate_blocks() noexcept {
     const std::uint64_t count = std::min(kBlockPages, usable - first);
     const PageId first_page = storage::page_id(segment, storage::PageIndex{first});
     if (const Errc error = memory_.allocate_blocks(first_page, count); error != Errc::kOk) return error;
-    for (std::uint64_t i = 0; i < count; ++i) local(PageId{static_cast<std::uint64_t>(first_page) + i}).lists |= kHasBlocks;
+    for (std::uint64_t i = 0; i < count; ++i)
+      local(PageId{static_cast<std::uint64_t>(first_page) + i}).lists |= kHasBlocks;
   }
   return Errc::kOk;
 }
@@ -233,7 +235,8 @@ void Engine::settle_private() noexcept {
     }
     std::uint64_t run = 0;
     bool dropping = false;
-    for (; i < private_.size() && static_cast<std::uint64_t>(private_[i]) == static_cast<std::uint64_t>(page) + run; ++i, ++run) {
+    for (; i < private_.size() && static_cast<std::uint64_t>(private_[i]) == static_cast<std::uint64_t>(page) + run;
+         ++i, ++run) {
       LocalPage &l = local(private_[i]);
       const bool is_private = l.state == PageState::kPrivate;
       if (run > 0 && (stays_private(private_[i]) || is_private != dropping)) break;
@@ -290,7 +293,8 @@ void Engine::adapt(bool conflicted) noexcept {
     keep_period_ = std::min(kKeepPeriodMax, keep_period_ * 2);
     calm_commits_ = 0;
   }
-  const bool too_many = kept_.size() > kKeptPagesMax || private_.size() > kPrivatePagesMax || protections_ > kBlocksAfter / 2;
+  const bool too_many =
+      kept_.size() > kKeptPagesMax || private_.size() > kPrivatePagesMax || protections_ > kBlocksAfter / 2;
   if (conflicted || too_many || quiet_ends_ >= keep_period_) {
     drop_all();
     quiet_ends_ = 0;

@@ -36,7 +36,8 @@ platform::FaultAnswer Engine::on_fault(void *context, const platform::Fault &fau
   View &view = *static_cast<View *>(context);
   Engine *engine = view.engine;
   if (engine_thread.running != engine || platform::fork_generation() != engine->fork_generation_) {
-    platform::write_sentence("tmh: segment touched outside a transaction (or by a thread or forked child that runs none) at", fault.address);
+    platform::write_sentence(
+        "tmh: segment touched outside a transaction (or by a thread or forked child that runs none) at", fault.address);
     return platform::FaultAnswer::kForeign;
   }
   const std::uint64_t index = (fault.address - reinterpret_cast<std::uintptr_t>(view.base)) / kPageBytes;
@@ -194,7 +195,9 @@ void Engine::open_block(View &view, PageId page) noexcept {
   register_access(first_page, count, true);  // stores inside the block will not be seen one by one
   bool refused = false;
   protect(address_of(first_page), count * kPageBytes, PROT_READ | PROT_WRITE, &protections_, &refused);
-  if (refused) platform::write_sentence("tmh: mprotect refused a block (vm.max_map_count) at", reinterpret_cast<std::uintptr_t>(address_of(page)));
+  if (refused)
+    platform::write_sentence("tmh: mprotect refused a block (vm.max_map_count) at",
+                             reinterpret_cast<std::uintptr_t>(address_of(page)));
   for (std::uint64_t i = 0; i < count; ++i) {
     const PageId each = page_id(view.segment, PageIndex{first + i});
     LocalPage &l = local(each);
@@ -258,7 +261,8 @@ bool Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) no
       ++index;
     } else {
       std::uint64_t count = 1;
-      while (index + count < end && view.pages[index + count].state != PageState::kGuarded && advice_helps(view.pages[index + count].state, is_write))
+      while (index + count < end && view.pages[index + count].state != PageState::kGuarded &&
+             advice_helps(view.pages[index + count].state, is_write))
         ++count;
       populate(page, count, is_write);
       index += count;
@@ -308,7 +312,8 @@ void Engine::collect_touched() noexcept {
     const bool complete = thread_ring.drain([&](std::uintptr_t address) {
       const View *view = view_of(address);
       if (view == nullptr) return;
-      const PageId page = page_id(view->segment, PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
+      const PageId page =
+          page_id(view->segment, PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
       LocalPage &l = local(page);
       if ((l.lists & kInFresh) != 0 || l.state == PageState::kPrivate) return;
       l.lists |= kInFresh;
@@ -337,7 +342,8 @@ void Engine::scan_views() noexcept {
     const auto visit = [](void *context, const platform::PageMap::Run &run) {
       View &scanned = *static_cast<View *>(context);
       const std::uint64_t first = (run.begin - reinterpret_cast<std::uintptr_t>(scanned.base)) / kPageBytes;
-      for (std::size_t i = 0; i < run.page_count; ++i) scanned.engine->note_page(page_id(scanned.segment, PageIndex{first + i}), run.kind);
+      for (std::size_t i = 0; i < run.page_count; ++i)
+        scanned.engine->note_page(page_id(scanned.segment, PageIndex{first + i}), run.kind);
     };
     (void)page_map_.scan(reinterpret_cast<std::uintptr_t>(view.base), view.bytes, visit, &view);
   }

@@ -37,13 +37,13 @@ struct alignas(64) DomainState {
   std::atomic<std::uint64_t> incarnation_next;
   // One line on purpose: a commit writes all of these, so they should travel together.
   alignas(64) platform::SharedLock lock;
-  std::atomic<std::uint32_t> turn;             // participant slot + 1 whose turn it is to commit alone, 0: nobody's
-  std::atomic<std::uint64_t> clock;            // timestamp of the last commit; its store is the commit point
-  std::uint64_t log_head;                      // entries ever appended to the commit log
-  Slot oldest;                                 // versions in commit order
+  std::atomic<std::uint32_t> turn;   // participant slot + 1 whose turn it is to commit alone, 0: nobody's
+  std::atomic<std::uint64_t> clock;  // timestamp of the last commit; its store is the commit point
+  std::uint64_t log_head;            // entries ever appended to the commit log
+  Slot oldest;                       // versions in commit order
   Slot newest;
   Slot free_version;
-  std::uint32_t version_capacity;              // slots 1 .. capacity-1 exist
+  std::uint32_t version_capacity;  // slots 1 .. capacity-1 exist
   std::uint32_t versions_live;
   std::atomic<std::uint32_t> participants_high;  // slots ever used
   Slot free_access;
@@ -62,19 +62,20 @@ static_assert(sizeof(DomainState) == 448 && std::is_standard_layout_v<DomainStat
 // Per page of a segment.
 struct PageMeta {
   std::atomic<std::uint64_t> stamp;  // timestamp of its last commit; relaxed under the lock
-  std::atomic<Slot> newest;          // newest version not yet home. Read without the lock: 0 means that home holds every version
-                                     // a pinned snapshot may ask for. acquire pairs with the release of whoever unlinked the last one.
-  Slot accesses;                     // eager: instances touching the page
+  std::atomic<Slot>
+      newest;     // newest version not yet home. Read without the lock: 0 means that home holds every version
+                  // a pinned snapshot may ask for. acquire pairs with the release of whoever unlinked the last one.
+  Slot accesses;  // eager: instances touching the page
 };
 static_assert(sizeof(PageMeta) == 16);
 
 struct alignas(64) VersionHead {
   std::atomic<std::uint64_t> stamp;  // 0 free, kReservedStamp, else commit timestamp
-  std::uint64_t page;                // PageId; kept after freeing, so that a repair can find heads that still point here
-  LineMask lines;                    // which lines of the slot's data are valid
-  std::uint32_t owner;               // participant that reserved it
-  Slot older, newer;                 // versions of the same page
-  Slot list_older, list_newer;       // all versions in commit order
+  std::uint64_t page;           // PageId; kept after freeing, so that a repair can find heads that still point here
+  LineMask lines;               // which lines of the slot's data are valid
+  std::uint32_t owner;          // participant that reserved it
+  Slot older, newer;            // versions of the same page
+  Slot list_older, list_newer;  // all versions in commit order
   Slot next_free;
   std::uint64_t reserved_zero[1];
 };
@@ -92,7 +93,7 @@ inline constexpr std::uint64_t kLogEntries = 1u << 18;  // 8 MiB: 100 ms of the 
 struct AccessEntry {  // eager: one instance touches one page
   std::uint64_t page;
   std::uint64_t instance;
-  std::uint32_t owner;    // participant slot
+  std::uint32_t owner;  // participant slot
   std::uint32_t is_write;
   Slot next_on_page;
   Slot next_of_owner;

@@ -25,7 +25,8 @@ LineMask differing_sse2(const std::byte *a, const std::byte *b) noexcept {
     const auto *x = reinterpret_cast<const __m128i *>(a + line * kLineBytes);
     const auto *y = reinterpret_cast<const __m128i *>(b + line * kLineBytes);
     __m128i same = _mm_cmpeq_epi8(_mm_load_si128(x), _mm_load_si128(y));
-    for (int i = 1; i < 4; ++i) same = _mm_and_si128(same, _mm_cmpeq_epi8(_mm_load_si128(x + i), _mm_load_si128(y + i)));
+    for (int i = 1; i < 4; ++i)
+      same = _mm_and_si128(same, _mm_cmpeq_epi8(_mm_load_si128(x + i), _mm_load_si128(y + i)));
     mask |= static_cast<LineMask>(_mm_movemask_epi8(same) != 0xffff) << line;
   }
   return mask;

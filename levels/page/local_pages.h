@@ -27,9 +27,9 @@ enum InList : std::uint8_t { kInKept = 1, kInPrivate = 2, kInFresh = 4, kHasBloc
 struct LocalPage {
   PageState state;
   std::uint8_t unchanged_compares;  // consecutive ends at which the private copy was equal to its twin
-  std::uint8_t lists;  // bits of InList
-  std::uint8_t written_epoch;  // when it was last written, see Engine::epoch(); 0: never
-  std::uint32_t twin;  // 0: none, compare with home
+  std::uint8_t lists;               // bits of InList
+  std::uint8_t written_epoch;       // when it was last written, see Engine::epoch(); 0: never
+  std::uint32_t twin;               // 0: none, compare with home
 };
 static_assert(sizeof(LocalPage) == 8);
 
@@ -83,7 +83,9 @@ class Twins {
   // 0: none left.
   [[nodiscard]] std::uint32_t take() noexcept;
   void give_back(std::uint32_t twin) noexcept;
-  [[nodiscard]] std::byte *data(std::uint32_t twin) const noexcept { return pages_.base() + std::uint64_t{twin} * kPageBytes; }
+  [[nodiscard]] std::byte *data(std::uint32_t twin) const noexcept {
+    return pages_.base() + std::uint64_t{twin} * kPageBytes;
+  }
   // Call when no twin is in use: memory beyond a small rest goes back to the system.
   void forget() noexcept;
 

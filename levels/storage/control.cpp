@@ -16,8 +16,12 @@ std::uint64_t control_checksum(const void *data, std::size_t bytes) noexcept {
   return hash;
 }
 
-void seal(ControlHeaderV1 *header) noexcept { header->checksum = control_checksum(header, offsetof(ControlHeaderV1, checksum)); }
-void seal(SegmentRecordV1 *record) noexcept { record->checksum = control_checksum(record, offsetof(SegmentRecordV1, checksum)); }
+void seal(ControlHeaderV1 *header) noexcept {
+  header->checksum = control_checksum(header, offsetof(ControlHeaderV1, checksum));
+}
+void seal(SegmentRecordV1 *record) noexcept {
+  record->checksum = control_checksum(record, offsetof(SegmentRecordV1, checksum));
+}
 
 namespace {
 
@@ -38,8 +42,10 @@ Errc verify_header(const ControlHeaderV1 &header, std::string *why) {
   if (header.durability != 0) return refuse(Errc::kUnsupportedFeature, "durability");
   if (header.page_bytes != kPageBytes || header.line_bytes != kLineBytes || header.segments_max != kSegmentsMax)
     return refuse(Errc::kForeignVersion, "page_bytes, line_bytes or segments_max");
-  if (header.checksum != control_checksum(&header, offsetof(ControlHeaderV1, checksum))) return refuse(Errc::kCorrupt, "header checksum");
-  if (header.address_next < header.address_base || header.address_next % kPageBytes != 0 || header.address_next >= (1ull << 47))
+  if (header.checksum != control_checksum(&header, offsetof(ControlHeaderV1, checksum)))
+    return refuse(Errc::kCorrupt, "header checksum");
+  if (header.address_next < header.address_base || header.address_next % kPageBytes != 0 ||
+      header.address_next >= (1ull << 47))
     return refuse(Errc::kCorrupt, "address_next");
   if (header.detection > 2) return refuse(Errc::kCorrupt, "detection");
   if (!all_zero(header.reserved_zero)) return refuse(Errc::kCorrupt, "reserved bytes of the header");
@@ -55,12 +61,15 @@ Errc verify_segment(const ControlHeaderV1 &header, const SegmentRecordV1 &record
   if (record.state == 0) return Errc::kOk;
   if (record.checksum != control_checksum(&record, offsetof(SegmentRecordV1, checksum))) return refuse("checksum");
   if (record.layout != 1 && record.layout != 2) return refuse("layout");
-  if (record.offset_bytes % kPageBytes != 0 || record.max_bytes % kPageBytes != 0 || record.size_bytes % kPageBytes != 0)
+  if (record.offset_bytes % kPageBytes != 0 || record.max_bytes % kPageBytes != 0 ||
+      record.size_bytes % kPageBytes != 0)
     return refuse("alignment");
-  if (record.max_bytes == 0 || record.max_bytes > kSegmentBytesMax || record.size_bytes > record.max_bytes) return refuse("size");
+  if (record.max_bytes == 0 || record.max_bytes > kSegmentBytesMax || record.size_bytes > record.max_bytes)
+    return refuse("size");
   if (record.offset_bytes > (1ull << 62)) return refuse("offset");
   if (record.name[0] == '\0' || record.name[kSegmentNameBytesMax] != '\0') return refuse("name");
-  if (record.address != 0 && (record.address < header.address_base || record.address + record.max_bytes > header.address_next))
+  if (record.address != 0 &&
+      (record.address < header.address_base || record.address + record.max_bytes > header.address_next))
     return refuse("address");
   if (!all_zero(record.reserved_zero)) return refuse("reserved bytes");
   return Errc::kOk;

@@ -21,39 +21,39 @@ namespace tmh::storage {
 inline constexpr std::uint64_t kControlMagic = 0x3130'4c54'4348'4d54ull;  // "TMHCTL01" in the file
 inline constexpr std::uint32_t kControlVersion = 1;
 
-struct ControlHeaderV1 {              // offset
-  std::uint64_t magic;                //    0
-  std::uint32_t format_version;       //    8
-  std::uint32_t header_bytes;         //   12  4096
-  std::uint32_t features_incompat;    //   16  unknown bit: kUnsupportedFeature
-  std::uint32_t page_bytes;           //   20  4096
-  std::uint32_t line_bytes;           //   24  64
-  std::uint32_t segments_max;         //   28  kSegmentsMax
-  std::uint32_t owner_uid;            //   32  who created the domain
-  std::uint32_t durability;           //   36  0: none (other values arrive with the redo log)
-  std::uint64_t domain_id[2];         //   40  random
-  std::uint64_t address_base;         //   56  segments' fixed addresses begin here
-  std::uint64_t checksum;             //   64  of bytes [0, 64)
-  std::uint64_t address_next;         //   72  first free address; only grows
-  std::uint32_t detection;            //   80  Detection of the present participants
-  std::uint32_t segment_generation;   //   84  changes whenever a segment is added; atomic
-  std::uint8_t reserved_zero[4008];   //   88
+struct ControlHeaderV1 {             // offset
+  std::uint64_t magic;               //    0
+  std::uint32_t format_version;      //    8
+  std::uint32_t header_bytes;        //   12  4096
+  std::uint32_t features_incompat;   //   16  unknown bit: kUnsupportedFeature
+  std::uint32_t page_bytes;          //   20  4096
+  std::uint32_t line_bytes;          //   24  64
+  std::uint32_t segments_max;        //   28  kSegmentsMax
+  std::uint32_t owner_uid;           //   32  who created the domain
+  std::uint32_t durability;          //   36  0: none (other values arrive with the redo log)
+  std::uint64_t domain_id[2];        //   40  random
+  std::uint64_t address_base;        //   56  segments' fixed addresses begin here
+  std::uint64_t checksum;            //   64  of bytes [0, 64)
+  std::uint64_t address_next;        //   72  first free address; only grows
+  std::uint32_t detection;           //   80  Detection of the present participants
+  std::uint32_t segment_generation;  //   84  changes whenever a segment is added; atomic
+  std::uint8_t reserved_zero[4008];  //   88
 };
 static_assert(sizeof(ControlHeaderV1) == 4096 && offsetof(ControlHeaderV1, checksum) == 64);
 static_assert(offsetof(ControlHeaderV1, segment_generation) == 84);
 static_assert(std::is_trivially_copyable_v<ControlHeaderV1> && std::is_standard_layout_v<ControlHeaderV1>);
 static_assert(std::has_unique_object_representations_v<ControlHeaderV1>);
 
-struct SegmentRecordV1 {            // offset
-  std::uint32_t state;              //   0  0: free, 1: used
-  std::uint32_t layout;             //   4  Layout
-  std::uint64_t offset_bytes;       //   8  in the file
-  std::uint64_t max_bytes;          //  16  address space reserved
-  std::uint64_t address;            //  24  fixed address of the view; 0: relocatable
-  char name[176];                   //  32  path of the file, relative to the folder or absolute; zero-filled
-  std::uint64_t checksum;           // 208  of bytes [0, 208)
-  std::uint64_t size_bytes;         // 216  usable now; atomic, only grows
-  std::uint8_t reserved_zero[32];   // 224
+struct SegmentRecordV1 {           // offset
+  std::uint32_t state;             //   0  0: free, 1: used
+  std::uint32_t layout;            //   4  Layout
+  std::uint64_t offset_bytes;      //   8  in the file
+  std::uint64_t max_bytes;         //  16  address space reserved
+  std::uint64_t address;           //  24  fixed address of the view; 0: relocatable
+  char name[176];                  //  32  path of the file, relative to the folder or absolute; zero-filled
+  std::uint64_t checksum;          // 208  of bytes [0, 208)
+  std::uint64_t size_bytes;        // 216  usable now; atomic, only grows
+  std::uint8_t reserved_zero[32];  // 224
 };
 static_assert(sizeof(SegmentRecordV1) == 256 && offsetof(SegmentRecordV1, checksum) == 208);
 static_assert(offsetof(SegmentRecordV1, size_bytes) == 216);

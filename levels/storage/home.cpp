@@ -29,7 +29,8 @@ Errc Home::open(const std::string &path, std::uint64_t offset_bytes, std::uint64
     if (!may_extend) return fail(Errc::kFileShrunk, path + " is shorter than its segment");
     if (ftruncate(fd_, static_cast<off_t>(wanted)) != 0) return fail_errno(Errc::kIo, "extending " + path);
   }
-  void *at = mmap(nullptr, max_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, static_cast<off_t>(offset_bytes));
+  void *at = mmap(nullptr, max_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_,
+                  static_cast<off_t>(offset_bytes));
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
   madvise(at, max_bytes, MADV_DONTFORK);
   base_ = static_cast<std::byte *>(at);
@@ -53,7 +54,9 @@ Errc Home::extend(std::uint64_t size_bytes) noexcept {
   return ftruncate(fd_, static_cast<off_t>(wanted)) == 0 ? Errc::kOk : fail_errno(Errc::kIo, "extending a data file");
 }
 
-Errc Home::sync() noexcept { return fdatasync(fd_) == 0 ? Errc::kOk : fail_errno(Errc::kIo, "fdatasync of a data file"); }
+Errc Home::sync() noexcept {
+  return fdatasync(fd_) == 0 ? Errc::kOk : fail_errno(Errc::kIo, "fdatasync of a data file");
+}
 
 Errc Home::allocate_blocks(std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {
   return platform::allocate_blocks(fd_, offset_bytes_ + offset_bytes, bytes);

@@ -23,8 +23,8 @@ class Home {
   ~Home() { close(); }
 
   // Opens (creates) the file and makes it at least offset + size long. kFileShrunk when it must exist with that size.
-  [[nodiscard]] Errc open(const std::string &path, std::uint64_t offset_bytes, std::uint64_t size_bytes, std::uint64_t max_bytes,
-                          bool may_extend) noexcept;
+  [[nodiscard]] Errc open(const std::string &path, std::uint64_t offset_bytes, std::uint64_t size_bytes,
+                          std::uint64_t max_bytes, bool may_extend) noexcept;
   void close() noexcept;
   [[nodiscard]] Errc extend(std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc sync() noexcept;  // fdatasync

@@ -8,7 +8,7 @@
 
 namespace tmh::storage {
 
-inline constexpr std::uint32_t kSegmentsMax = 256;           // entries of the segment table in the control file
+inline constexpr std::uint32_t kSegmentsMax = 256;             // entries of the segment table in the control file
 inline constexpr std::uint64_t kSegmentBytesMax = 1ull << 40;  // 1 TiB
 inline constexpr std::size_t kLinesPerPage = kPageBytes / kLineBytes;
 static_assert(kLinesPerPage == 64, "a line mask is one 64-bit word");

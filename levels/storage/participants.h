@@ -18,22 +18,35 @@
 
 namespace tmh::storage {
 
-inline constexpr std::uint32_t kParticipantsMax = 1u << 16;  // 32 MiB of address space, used memory follows the number attached
+inline constexpr std::uint32_t kParticipantsMax =
+    1u << 16;  // 32 MiB of address space, used memory follows the number attached
 inline constexpr std::uint64_t kNoPin = ~0ull;
 
 // Owner-written totals. Order is part of the layout.
 enum class Count : std::uint32_t {
-  kBegins, kCommits, kQueries, kAborts0, kAbortsLast = kAborts0 + kAbortCauseCount - 1,
-  kPagesRead, kPagesWritten, kLinesWritten, kFaultsSignal, kFaultsKernel, kLockRecoveries, kReaped, kTurns, kEnd
+  kBegins,
+  kCommits,
+  kQueries,
+  kAborts0,
+  kAbortsLast = kAborts0 + kAbortCauseCount - 1,
+  kPagesRead,
+  kPagesWritten,
+  kLinesWritten,
+  kFaultsSignal,
+  kFaultsKernel,
+  kLockRecoveries,
+  kReaped,
+  kTurns,
+  kEnd
 };
 static_assert(static_cast<std::uint32_t>(Count::kEnd) <= 32);
 
 struct alignas(64) Participant {
   // line 0: identity
-  std::atomic<std::uint32_t> state;        // 0 free, 1 attached
+  std::atomic<std::uint32_t> state;  // 0 free, 1 attached
   std::int32_t pid;
   std::uint64_t start_time;
-  std::uint64_t incarnation;               // unique in the domain: tells "my own commit" from a predecessor's in this slot
+  std::uint64_t incarnation;  // unique in the domain: tells "my own commit" from a predecessor's in this slot
   char name[40];
   // line 1: the running instance
   alignas(64) std::atomic<std::uint64_t> pin;  // snapshot, kNoPin: none
@@ -59,7 +72,8 @@ struct alignas(64) Participant {
   }
   [[nodiscard]] bool is_alive() const noexcept { return platform::alive({pid, start_time}); }
 };
-static_assert(sizeof(Participant) == 512 && offsetof(Participant, pin) == 64 && offsetof(Participant, failed_instance) == 128);
+static_assert(sizeof(Participant) == 512 && offsetof(Participant, pin) == 64 &&
+              offsetof(Participant, failed_instance) == 128);
 static_assert(offsetof(Participant, counts) == 192);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
