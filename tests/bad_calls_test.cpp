@@ -7,10 +7,12 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 
 #include "tests/support/stage.h"
@@ -263,17 +265,24 @@ TEST_F(BadCallTest, FileSizeLimitIsAnIoErrorNotASignal) {
   });
 }
 
-// A device of its own, in a mount namespace that goes with the child.
-bool mount_small_device(const std::string &folder) {
+// A device of its own, in a mount namespace that goes with the child. Not tmpfs: there even a load from a hole takes a page of the
+// device, and raises SIGBUS before any library could prevent it.
+bool mount_small_device(const std::string &image, const std::string &folder) {
   if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
-  return mount("tmh-test", folder.c_str(), "tmpfs", 0, "size=48m") == 0;
+  write_file(image, "");
+  if (truncate(image.c_str(), 64 << 20) != 0) return false;
+  const std::string quiet = " >/dev/null 2>&1";
+  return std::system(("mkfs.ext4 -q -m 0 " + image + quiet).c_str()) == 0 &&
+         std::system(("mount -o loop " + image + " " + folder + quiet).c_str()) == 0;
 }
 
 TEST_F(BadCallTest, FullDiskIsAnErrorNotASignal) {
   constexpr int kMayNotMount = 77;
+  const std::string device = folder_ / "device";
+  ASSERT_EQ(mkdir(device.c_str(), 0777), 0);
   const ChildEnd end = run_in_child("writer", [&] {
-    if (!mount_small_device(folder_.path())) _exit(kMayNotMount);
-    const Domain domain = Domain::open(folder_.path(), plain());
+    if (!mount_small_device(folder_ / "image", device)) _exit(kMayNotMount);
+    const Domain domain = Domain::open(device, plain());
     const Segment segment = domain.map("data.raw", raw_segment(256 << 20));
     constexpr std::uint64_t kChunkPages = 1024;
     bool refused = false;
@@ -290,11 +299,11 @@ TEST_F(BadCallTest, FullDiskIsAnErrorNotASignal) {
       }
       if (domain.depth() != 0) domain.abort();
     }
-    EXPECT_TRUE(refused) << "256 MiB went onto a device of 48 MiB";
+    EXPECT_TRUE(refused) << "256 MiB went onto a device of 64 MiB";
     EXPECT_GT(domain.counters().aborts[static_cast<std::size_t>(AbortCause::kNoSpace)], 0U);
     query(domain, [&] { EXPECT_EQ(load(segment.data()[0]), std::byte{1}); });
   });
-  if (end.exit_code == kMayNotMount) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  if (end.exit_code == kMayNotMount) GTEST_SKIP() << "needs mkfs.ext4 and the right to mount a loop device";
   EXPECT_TRUE(end.succeeded()) << "exit code " << end.exit_code << ", signal " << end.signal;
 }
 

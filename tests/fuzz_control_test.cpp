@@ -227,13 +227,16 @@ TEST_F(FuzzControlTest, VerifySurvivesGarbageBehindARightBeginning) {
   }
 }
 
-// The header's fields and both records, byte by byte; one bit each, which one is the seed's choice.
+// Every byte that no checksum covers, and a sample of the others, which verify_control() alone was shown to refuse; one bit
+// each. Sample and bits are the seed's choice.
 TEST_F(FuzzControlTest, EveryFlippedByteIsRefusedOrHarmless) {
-  std::vector<std::size_t> offsets;
-  for (std::size_t offset = 0; offset < 96; ++offset) offsets.push_back(offset);
-  for (std::size_t offset = record_offset(0); offset < record_offset(2); ++offset) offsets.push_back(offset);
   std::mt19937_64 random(seed());
-  for (int i = 0; i < 60; ++i) offsets.push_back(random() % control_.size());
+  std::vector<std::size_t> offsets;
+  for (std::size_t offset = 0; offset < record_offset(2); ++offset) {
+    const bool field = offset < 96 || offset >= record_offset(0);
+    if (field && (!is_covered(offset) || random() % 6 == 0)) offsets.push_back(offset);
+  }
+  for (int i = 0; i < 30; ++i) offsets.push_back(random() % control_.size());
   std::vector<char> flips;
   for (std::size_t i = 0; i < offsets.size(); ++i) flips.push_back(static_cast<char>(1 << random() % 8));
   const Progress progress = run_trials(offsets.size(), [&](std::uint64_t trial) {
@@ -241,20 +244,20 @@ TEST_F(FuzzControlTest, EveryFlippedByteIsRefusedOrHarmless) {
     damaged[offsets[trial]] = static_cast<char>(damaged[offsets[trial]] ^ flips[trial]);
     return damaged;
   });
-  EXPECT_GT(progress.refused, 400U) << "most of these bytes are covered by a checksum";
+  EXPECT_GT(progress.refused, 50U) << "many of these bytes are covered by a checksum";
   EXPECT_GT(progress.worked, 3U) << "some are not, and must not matter";
 }
 
 TEST_F(FuzzControlTest, EveryCutIsRefused) {
   std::vector<std::size_t> cuts;
-  for (std::size_t bytes = 1; bytes < 100; ++bytes) cuts.push_back(bytes);
+  for (std::size_t bytes = 1; bytes < 100; bytes += 9) cuts.push_back(bytes);
   for (std::size_t number = 0; number < 5; ++number) {
     for (const std::size_t around : {std::size_t{0}, std::size_t{1}, std::size_t{128}})
       cuts.push_back(record_offset(number) + around);
   }
   cuts.push_back(control_.size() - 1);
   std::mt19937_64 random(seed());
-  for (int i = 0; i < 60; ++i) cuts.push_back(1 + random() % (control_.size() - 1));
+  for (int i = 0; i < 20; ++i) cuts.push_back(1 + random() % (control_.size() - 1));
   const Progress progress =
       run_trials(cuts.size(), [&](std::uint64_t trial) { return control_.substr(0, cuts[trial]); });
   EXPECT_EQ(progress.refused, cuts.size());
@@ -266,7 +269,8 @@ TEST_F(FuzzControlTest, LongerFilesAreRefused) {
   EXPECT_EQ(progress.refused, 3U);
 }
 
-// A faulty writer: each field with values that look dangerous, under right checksums.
+// A faulty writer: each field with values that look dangerous, under right checksums. Half of the pairs in each run; which
+// half is the seed's choice.
 TEST_F(FuzzControlTest, WrongValuesUnderRightChecksumsAreRefusedOrHarmless) {
   const std::vector<std::uint64_t> values = {0,
                                              1,
@@ -308,18 +312,24 @@ TEST_F(FuzzControlTest, WrongValuesUnderRightChecksumsAreRefusedOrHarmless) {
       fields.push_back({record_offset(number) + offset, 8});
     }
   }
-  const Progress progress = run_trials(fields.size() * values.size(), [&](std::uint64_t trial) {
-    const Field &field = fields[trial / values.size()];
+  std::mt19937_64 random(seed());
+  std::vector<std::pair<Field, std::uint64_t>> damages;
+  for (const Field &field : fields) {
+    for (const std::uint64_t value : values) {
+      if (random() % 2 == 0) damages.emplace_back(field, value);
+    }
+  }
+  const Progress progress = run_trials(damages.size(), [&](std::uint64_t trial) {
+    const auto &[field, value] = damages[trial];
     auto file = parsed();
-    std::memcpy(reinterpret_cast<unsigned char *>(file.get()) + field.offset, &values[trial % values.size()],
-                field.bytes);
+    std::memcpy(reinterpret_cast<unsigned char *>(file.get()) + field.offset, &value, field.bytes);
     storage::seal(&file->header);
     for (SegmentRecordV1 &record : file->segments) {
       if (record.state != 0) storage::seal(&record);
     }
     return bytes_of(*file);
   });
-  EXPECT_GT(progress.refused, fields.size() * values.size() / 2);
+  EXPECT_GT(progress.refused, damages.size() / 2);
   EXPECT_GT(progress.worked, 3U);
 }
 

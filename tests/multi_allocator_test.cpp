@@ -182,8 +182,9 @@ TEST_P(MultiAllocatorTest, IndependentWorkersSeldomAbort) {
   for (const std::uint32_t workers : {2U, 4U}) {
     const Shared<Tally> tally;
     run(workers, "", [&](Worker &self, std::uint32_t number, Turn &turn) {
-      auto *list =
-          self.segment.root<std::list<std::uint64_t, allocator<std::uint64_t>>>("list " + std::to_string(number));
+      // Lists of its own run: those of the run before lie beside blocks that another process's arena has inherited.
+      const std::string name = std::to_string(workers) + " lists, " + std::to_string(number);
+      auto *list = self.segment.root<std::list<std::uint64_t, allocator<std::uint64_t>>>(name);
       turn.await(number);
       turn.reach(number + 1);
       turn.await(workers);  // all are there
