@@ -17,6 +17,7 @@ using platform::fail_errno;
 
 namespace {
 
+constexpr std::uint64_t kMetaChunkPages = 4096;
 using Blocks = platform::GrowingFile::Blocks;
 
 constexpr const char *kRebuildable[] = {"tmh.state",         "tmh.participants", "tmh.versions.head",
@@ -182,6 +183,7 @@ Errc DomainMemory::open_segments() noexcept {
         error != Errc::kOk)
       return error;
     memory.meta = reinterpret_cast<PageMeta *>(memory.meta_file.base());
+    memory.meta_chunks.assign(record.max_bytes / kPageBytes / kMetaChunkPages + 1, false);
     memory.is_open.store(true, std::memory_order_release);  // pairs with knows()
   }
   opened_generation_ = generation;
@@ -250,9 +252,15 @@ Errc DomainMemory::allocate_blocks(PageId first, std::uint64_t page_count) noexc
   if (const Errc error = memory.home.allocate_blocks(storage::page_offset(first), page_count * kPageBytes);
       error != Errc::kOk)
     return error;
-  return platform::allocate_blocks(memory.meta_file.fd(),
-                                   static_cast<std::uint64_t>(storage::page_index(first)) * sizeof(PageMeta),
-                                   page_count * sizeof(PageMeta));
+  // Metadata is 1/256 of home: asked for in chunks of 64 KiB, once per process. Home's blocks never straddle two chunks.
+  const std::uint64_t chunk = static_cast<std::uint64_t>(storage::page_index(first)) / kMetaChunkPages;
+  if (memory.meta_chunks[chunk]) return Errc::kOk;
+  const std::uint64_t offset = chunk * kMetaChunkPages * sizeof(PageMeta);
+  const std::uint64_t end = memory.home.max_bytes() / kPageBytes * sizeof(PageMeta);
+  const Errc error = platform::allocate_blocks(
+      memory.meta_file.fd(), offset, std::min<std::uint64_t>(kMetaChunkPages * sizeof(PageMeta), end - offset));
+  memory.meta_chunks[chunk] = error == Errc::kOk;
+  return error;
 }
 
 Errc DomainMemory::grow_versions(std::uint32_t capacity) noexcept {
