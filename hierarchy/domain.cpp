@@ -32,15 +32,17 @@ void remember(const std::shared_ptr<SegmentImpl> &segment) {
   registry.segments.push_back(segment);
 }
 
+// Not one that a forked child inherited: its view is the parent's.
 std::shared_ptr<SegmentImpl> find_segment(const void *address) noexcept {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   Registry &registry = known_segments();
   const std::scoped_lock guard(registry.mutex);
   for (const auto &entry : registry.segments) {
     auto segment = entry.lock();
-    if (segment != nullptr && segment->base != nullptr &&
-        at - reinterpret_cast<std::uintptr_t>(segment->base) < segment->max_bytes && !segment->domain.expired())
-      return segment;
+    if (segment == nullptr || segment->base == nullptr) continue;
+    if (at - reinterpret_cast<std::uintptr_t>(segment->base) >= segment->max_bytes) continue;
+    const auto domain = segment->domain.lock();
+    if (domain != nullptr && domain->usable() == Errc::kOk) return segment;
   }
   return nullptr;
 }
@@ -78,20 +80,19 @@ void deallocate_in(const SegmentImpl &segment, void *pointer, std::size_t bytes)
 }
 
 // Containers allocate often: the last segment is remembered per thread, so that the registry's mutex is seldom taken.
-const SegmentImpl &segment_for_heap(const std::byte *base) {
+std::shared_ptr<SegmentImpl> segment_for_heap(const std::byte *base) {
   thread_local std::weak_ptr<SegmentImpl> last;
-  thread_local std::shared_ptr<SegmentImpl> held;
-  held = last.lock();
-  if (held == nullptr || held->base != base) {
-    held = find_segment(base);
-    last = held;
+  thread_local std::uint32_t last_generation = 0;  // a forked child must not use its parent's
+  std::shared_ptr<SegmentImpl> segment = last_generation == platform::fork_generation() ? last.lock() : nullptr;
+  if (segment == nullptr || segment->base != base) {
+    segment = find_segment(base);
+    last = segment;
+    last_generation = platform::fork_generation();
   }
-  if (held == nullptr) {
+  if (segment == nullptr) {
     platform::fail(Errc::kNotMapped, "the allocator's segment is not mapped in this process");
     raise(Errc::kNotMapped);
   }
-  const SegmentImpl &segment = *held;
-  held.reset();
   return segment;
 }
 
@@ -129,10 +130,10 @@ const SegmentImpl &required(const std::shared_ptr<SegmentImpl> &impl) {
 }  // namespace
 
 void *heap_allocate(std::byte *base, std::size_t bytes, std::size_t alignment) {
-  return allocate_in(segment_for_heap(base), bytes, alignment);
+  return allocate_in(*segment_for_heap(base), bytes, alignment);
 }
 void heap_deallocate(std::byte *base, void *pointer, std::size_t bytes) {
-  deallocate_in(segment_for_heap(base), pointer, bytes);
+  deallocate_in(*segment_for_heap(base), pointer, bytes);
 }
 
 }  // namespace detail
@@ -142,6 +143,7 @@ using detail::required;
 
 std::byte *Segment::data() const noexcept { return impl_ == nullptr ? nullptr : impl_->base; }
 std::uint64_t Segment::max_bytes() const noexcept { return impl_ == nullptr ? 0 : impl_->max_bytes; }
+bool Segment::is_relocatable() const noexcept { return impl_ != nullptr && impl_->relocatable; }
 std::uint64_t Segment::size_bytes() const noexcept {
   if (impl_ == nullptr || impl_->base == nullptr) return 0;
   const auto domain = impl_->domain.lock();

@@ -27,6 +27,7 @@ class SegmentImpl {
   std::byte *base = nullptr;
   std::uint64_t max_bytes = 0;
   Layout layout = Layout::kHeap;
+  bool relocatable = false;
   std::string name;
 };
 

@@ -168,6 +168,7 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
   segment->domain = weak_from_this();
   segment->max_bytes = memory_->control().segments[segment->number].max_bytes;
   segment->layout = options.layout;
+  segment->relocatable = options.relocatable;
   segment->name = name;
   segments_.push_back(segment);
   return Errc::kOk;
@@ -189,6 +190,9 @@ Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
       result = Errc::kInstanceRunning;  // the outer instance could roll the format back
     else if (all_zero(segment.base, kPageBytes))
       result = storage::heap_format(segment.base, size);
+    // Plain pointers inside mean this address: a heap file that was copied from elsewhere is refused before they are followed.
+    if (result == Errc::kOk && !segment.relocatable)
+      result = storage::heap_bind_address(segment.base, reinterpret_cast<std::uint64_t>(segment.base));
     if (result != Errc::kOk && !nested) (void)abort();
     Status status = Status::kPending;
     if (result == Errc::kOk || nested) {

@@ -227,8 +227,8 @@ TEST_F(FuzzControlTest, VerifySurvivesGarbageBehindARightBeginning) {
   }
 }
 
-// Every byte that no checksum covers, and a sample of the others, which verify_control() alone was shown to refuse; one bit
-// each. Sample and bits are the seed's choice.
+// Every byte that no checksum covers, and a sample of the others, which verify_control() alone was shown to refuse; one
+// bit each. Sample and bits are the seed's choice.
 TEST_F(FuzzControlTest, EveryFlippedByteIsRefusedOrHarmless) {
   std::mt19937_64 random(seed());
   std::vector<std::size_t> offsets;
@@ -269,8 +269,8 @@ TEST_F(FuzzControlTest, LongerFilesAreRefused) {
   EXPECT_EQ(progress.refused, 3U);
 }
 
-// A faulty writer: each field with values that look dangerous, under right checksums. Half of the pairs in each run; which
-// half is the seed's choice.
+// A faulty writer: each field with values that look dangerous, under right checksums. Half of the pairs in each run;
+// which half is the seed's choice.
 TEST_F(FuzzControlTest, WrongValuesUnderRightChecksumsAreRefusedOrHarmless) {
   const std::vector<std::uint64_t> values = {0,
                                              1,

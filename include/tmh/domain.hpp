@@ -53,6 +53,7 @@ class Segment {
   [[nodiscard]] std::byte *data() const noexcept;           // base of the view
   [[nodiscard]] std::uint64_t size_bytes() const noexcept;  // now; grows with grow() of any process
   [[nodiscard]] std::uint64_t max_bytes() const noexcept;
+  [[nodiscard]] bool is_relocatable() const noexcept;
   [[nodiscard]] const std::string &name() const noexcept;
   // Extends the file and the usable range; returns when it is usable by every participant. Others keep running.
   // May be called inside an instance; the new size stays even when the instance aborts. Errors: kMisalignedLength,

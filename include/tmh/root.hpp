@@ -2,6 +2,7 @@
 // Contexts:  as domain.hpp. Runs in an instance of its own unless one is running.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -21,6 +22,8 @@ T *Segment::root(std::string_view name) const {
   static_assert(alignof(T) <= kPageBytes);
   return atomically(detail::domain_of(*this), [&]() -> T * {
     void **cell = root_cell(name, sizeof(T));
+    // A relocatable segment has another address in every process: its cells hold distances from the segment's first byte.
+    const std::uintptr_t origin = is_relocatable() ? reinterpret_cast<std::uintptr_t>(data()) : 0;
     if (*cell == nullptr) {
       void *memory = allocate(sizeof(T), alignof(T));
       if constexpr (std::uses_allocator_v<T, allocator<std::byte>>) {
@@ -28,9 +31,9 @@ T *Segment::root(std::string_view name) const {
       } else {
         ::new (memory) T();
       }
-      *cell = memory;
+      *cell = reinterpret_cast<void *>(reinterpret_cast<std::uintptr_t>(memory) - origin);
     }
-    return static_cast<T *>(*cell);
+    return reinterpret_cast<T *>(reinterpret_cast<std::uintptr_t>(*cell) + origin);
   });
 }
 

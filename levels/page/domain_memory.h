@@ -22,7 +22,7 @@ struct SegmentMemory {
   storage::Home home;
   platform::GrowingFile meta_file;
   PageMeta *meta = nullptr;
-  std::vector<bool> meta_chunks;  // of metadata, that have disk blocks as far as this process knows
+  std::vector<bool> meta_chunks;     // of metadata, that have disk blocks as far as this process knows
   std::atomic<bool> is_open{false};  // release after home and meta are set; acquire where a handler looks
 };
 
