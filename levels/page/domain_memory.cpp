@@ -38,11 +38,14 @@ Errc make_folder(const std::string &folder) noexcept {
 }  // namespace
 
 Errc DomainMemory::check_owner(const std::string &folder) noexcept {
-  const std::string file = folder + "/tmh.control";
   struct stat info {};
-  if (stat(file.c_str(), &info) != 0 || info.st_uid == geteuid() || ::access(file.c_str(), R_OK | W_OK) == 0)
-    return Errc::kOk;
-  return fail(Errc::kWrongOwner, file + " belongs to user " + std::to_string(info.st_uid));
+  if (stat((folder + "/tmh.control").c_str(), &info) != 0 || info.st_uid == geteuid()) return Errc::kOk;
+  for (const char *name : {"/tmh.control", "/tmh.lock"}) {
+    const std::string file = folder + name;
+    if (::access(file.c_str(), F_OK) != 0 || ::access(file.c_str(), R_OK | W_OK) == 0) continue;
+    return fail(Errc::kWrongOwner, file + " belongs to user " + std::to_string(info.st_uid));
+  }
+  return Errc::kOk;
 }
 
 Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, bool *fresh) noexcept {
