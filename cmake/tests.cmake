@@ -42,7 +42,7 @@ foreach(source ${tmh_tests})
   endif()
   # PRE_TEST: the list is read when ctest starts, so building never runs a program. gtest_discover_tests makes a test whose
   # output says [  SKIPPED ] count as skipped; ./check prints how many and why.
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}."
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES TEST_PREFIX "${name}."
     WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
     PROPERTIES ${properties} TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
 endforeach()

@@ -174,7 +174,7 @@ class Engine {
   // protections_ after which signal tracking works in blocks of 16, 256, 4096 pages; see block_pages()
   static constexpr std::uint64_t kBlocksAfter = 12288, kMediumBlocksAfter = 18432, kLargeBlocksAfter = 24576;
 
-  static constexpr std::uint32_t kSteadyEnds = 16;  // beyond chance, soon enough for a hot loop
+  static constexpr std::uint32_t kSteadyEnds = 2;  // one may be chance; a short hot phase should gain, too
 
   DomainMemory &memory_;
   const std::uint32_t slot_;
