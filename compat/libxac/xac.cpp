@@ -11,13 +11,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
-#include <system_error>
 
 #include <pthread.h>
 #include <sys/stat.h>
@@ -101,21 +101,13 @@ const Segment &heap_of(Session &session) {
 // One spelling per file, so that "./input.db" is "input.db".
 std::string segment_name(const char *name) { return std::filesystem::path(name).lexically_normal().string(); }
 
-// The segment that starts at the file's first byte and holds at least `length` bytes. Another process may have mapped the
-// file before with another length; then its segment is taken and grown when too small.
-Segment map_at_least(const Session &session, const std::string &name, std::uint64_t length) {
+// The segment that starts at the file's first byte. Another process may have mapped the file with another length: it is one
+// and the same segment, which map() extends when it is too small.
+Segment map_beginning(const Session &session, const std::string &name, std::uint64_t length) {
   tmh::SegmentOptions options;
   options.layout = tmh::Layout::kRaw;
   options.size_bytes = length;
-  std::error_code ec;
-  Segment segment = session.domain.map(name, options, ec);
-  if (ec == tmh::make_error_code(Errc::kSegmentMismatch)) {
-    options.size_bytes = 0;
-    segment = session.domain.map(name, options, ec);
-  }
-  if (ec) throw tmh::Error(static_cast<Errc>(ec.value()), name);
-  if (segment.size_bytes() < length) segment.grow(length);
-  return segment;
+  return session.domain.map(name, options);
 }
 
 // Held by the one xInit or xShutdown that runs. A flag and not a mutex: nobody ever waits for it, so it has no lock order.
@@ -200,7 +192,7 @@ void *xMmap(const char *name, size_t length) {
       if (!session.segments.emplace(file, Segment()).second) return fail(Errc::kSegmentInUse);
     }
     try {
-      const Segment segment = map_at_least(session, file, length);
+      const Segment segment = map_beginning(session, file, length);
       const std::lock_guard lock(session.mutex);
       session.segments[file] = segment;
       address = segment.data();

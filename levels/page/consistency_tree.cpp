@@ -74,15 +74,15 @@ void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
 void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp) noexcept {
   DomainState &state = memory_.state();
   const std::uint64_t incarnation = memory_.participant(self_).incarnation;
+  std::uint64_t at = state.log_head.load(std::memory_order_relaxed);
   if (writes.size() > kLogEntries / 2) {
     // Too wide to list: everybody finds the ring overtaken and starts from the version list instead.
-    state.log_head += kLogEntries + 1;
-    return;
+    at += kLogEntries + 1;
+  } else {
+    for (const Write &write : writes)
+      memory_.log_entry(at++) = CommitLogEntry{stamp, static_cast<std::uint64_t>(write.page), write.lines, incarnation};
   }
-  std::uint64_t at = state.log_head;
-  for (const Write &write : writes)
-    memory_.log_entry(at++) = CommitLogEntry{stamp, static_cast<std::uint64_t>(write.page), write.lines, incarnation};
-  state.log_head = at;
+  state.log_head.store(at, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
 }
 
 std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes) noexcept {
@@ -299,9 +299,9 @@ void ConsistencyTree::repair() noexcept {
     if (memory_.knows(page) && memory_.meta(page).newest.load(std::memory_order_relaxed) == kRelinking)
       memory_.meta(page).newest.store(0, std::memory_order_release);
   }
-  for (std::uint64_t i = 0;
-       i < kLogEntries && state.log_head > 0 && memory_.log_entry(state.log_head - 1).stamp > clock; ++i)
-    --state.log_head;
+  std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
+  for (std::uint64_t i = 0; i < kLogEntries && head > 0 && memory_.log_entry(head - 1).stamp > clock; ++i) --head;
+  state.log_head.store(head, std::memory_order_release);
   // A segment that this process has not opened yet: whoever takes the lock next outside a handler opens it and repairs again.
   state.repair_again = all_known ? 0 : 1;
   ++state.repairs;

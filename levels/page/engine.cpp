@@ -60,7 +60,7 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
   }
   tree_.collect(~std::size_t{0});
   synced_ = memory_.state().clock.load(std::memory_order_relaxed);
-  synced_position_ = memory_.state().log_head;
+  synced_position_ = memory_.state().log_head.load(std::memory_order_relaxed);
   resync_needed_ = false;
   unlock();
   return Errc::kOk;

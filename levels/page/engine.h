@@ -133,7 +133,8 @@ class Engine {
   void note_page(PageId page, platform::PageKind kind) noexcept;
 
   // engine_begin.cpp: snapshots
-  [[nodiscard]] bool pin_unchanged() noexcept;
+  [[nodiscard]] bool pin_without_lock() noexcept;
+  [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *position) noexcept;
   void discard_outside_touches() noexcept;
   void pull() noexcept;
   void refresh(const CommitLogEntry &entry) noexcept;

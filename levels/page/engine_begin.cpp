@@ -26,6 +26,7 @@ constexpr std::size_t kCollectPerBegin = 256;
 // Following the log page by page costs more than starting again beyond this many entries.
 constexpr std::uint64_t kFollowMax = 1u << 16;
 constexpr std::uint32_t kAllSegments = ~0u;
+constexpr int kUnlockedRounds = 4;
 }  // namespace
 
 Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept {
@@ -50,7 +51,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   own.is_query.store(is_query ? 1 : 0, std::memory_order_relaxed);
   own.instance.store(instance_, std::memory_order_relaxed);
   own.add(is_query ? Count::kQueries : Count::kBegins, 1);
-  if (!pin_unchanged()) {
+  if (!pin_without_lock()) {
     lock();
     step(Step::kBeginLocked);
     reap_suspects();
@@ -66,18 +67,49 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   return Errc::kOk;
 }
 
-// Nothing was committed since the views were synchronised: announce the snapshot without the lock.
-bool Engine::pin_unchanged() noexcept {
+// Announces the snapshot without the lock when no foreign commit since the last instance concerns what this process holds. Wait-free for
+// others; a few rounds, for a commit between reading the clock and the pin means another try.
+bool Engine::pin_without_lock() noexcept {
   DomainState &state = memory_.state();
-  if (resync_needed_ || state.clock.load(std::memory_order_relaxed) != synced_) return false;
-  // seq_cst store, then seq_cst load: see consistency_tree.h. A commit after the load finds our pin.
-  self().pin.store(synced_, std::memory_order_seq_cst);
-  if (state.clock.load(std::memory_order_seq_cst) == synced_) {
-    snapshot_ = synced_;
-    return true;
+  if (resync_needed_) return false;
+  for (int round = 0; round < kUnlockedRounds; ++round) {
+    const std::uint64_t clock =
+        state.clock.load(std::memory_order_acquire);  // acquire: the log entries of its commits are there
+    std::uint64_t position = synced_position_;
+    if (clock != synced_ && !foreign_commits_are_elsewhere(clock, &position)) return false;
+    // seq_cst store, then seq_cst load: see consistency_tree.h. A commit after the load finds our pin.
+    self().pin.store(clock, std::memory_order_seq_cst);
+    if (state.clock.load(std::memory_order_seq_cst) == clock) {
+      snapshot_ = synced_ = clock;
+      synced_position_ = position;
+      return true;
+    }
+    self().pin.store(kNoPin, std::memory_order_relaxed);
   }
-  self().pin.store(kNoPin, std::memory_order_relaxed);
   return false;
+}
+
+// True when every commit up to `clock` that this process has not followed yet left alone what its views show: *position is then behind
+// the last of them. Without the lock: entries are immutable until the ring comes round, which takes kLogEntries more.
+bool Engine::foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *position) noexcept {
+  constexpr std::uint64_t kEntriesMax = 64;  // more are followed faster under the lock, at once
+  DomainState &state = memory_.state();
+  const std::uint64_t own = self().incarnation;
+  const std::uint64_t head = state.log_head.load(std::memory_order_acquire);  // pairs with the release in log()
+  if (head - *position > kEntriesMax) return false;
+  for (; *position < head; ++*position) {
+    const CommitLogEntry &entry = memory_.log_entry(*position);
+    if (entry.stamp > clock) break;  // being committed, or left by one that died before its commit point
+    if (entry.incarnation == own) continue;
+    const PageId page{entry.page};
+    if (!is_mapped(page)) continue;
+    const PageState shown = local(page).state;
+    if (shown == PageState::kGuarded || (shown == PageState::kAbsent && !silent())) continue;
+    // A page mapped from home, or that would be: right as soon as home has the commit. acquire: see needs_versions().
+    const bool from_home = shown == PageState::kAbsent || shown == PageState::kFile;
+    if (!from_home || memory_.meta(page).newest.load(std::memory_order_acquire) != 0) return false;
+  }
+  return state.log_head.load(std::memory_order_acquire) - synced_position_ <= kLogEntries / 2;
 }
 
 // Pages that this thread touched between instances: what they show belongs to no snapshot, and stores to them to nobody.
@@ -98,7 +130,7 @@ void Engine::discard_outside_touches() noexcept {
 // REQUIRES the lock. Brings every page that this process holds to the clock.
 void Engine::pull() noexcept {
   DomainState &state = memory_.state();
-  const std::uint64_t head = state.log_head;
+  const std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
   if (resync_needed_ || head - synced_position_ > std::min(kLogEntries, kFollowMax)) {
     drop_all();
     if (silent()) guard_pending(kAllSegments);

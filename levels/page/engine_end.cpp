@@ -63,7 +63,8 @@ bool Engine::is_valid() noexcept {
   }
   if (state.clock.load(std::memory_order_relaxed) == snapshot_) return true;
   failed_cause_ = AbortCause::kValidation;
-  const std::uint64_t behind = state.log_head - synced_position_;
+  const std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
+  const std::uint64_t behind = head - synced_position_;
   if (eager() || behind > kLogEntries || behind > kept_.size() + 4096) {
     for (const PageId page : kept_) {
       const PageState kind = local(page).state;
@@ -72,7 +73,7 @@ bool Engine::is_valid() noexcept {
     }
     return true;
   }
-  for (std::uint64_t at = synced_position_; at < state.log_head; ++at) {
+  for (std::uint64_t at = synced_position_; at < head; ++at) {
     const PageId page{memory_.log_entry(at).page};
     if (!is_mapped(page)) continue;
     const PageState kind = local(page).state;
@@ -188,11 +189,14 @@ Engine::Outcome Engine::commit_writes() noexcept {
   step(Step::kCommitUnpinned);
   if (stamp == synced_ + 1) {  // nobody committed in between: the views stand at our own commit
     synced_ = stamp;
-    synced_position_ = state.log_head;
+    synced_position_ = state.log_head.load(std::memory_order_relaxed);
   }
   if (eager()) accesses_.remove_all(slot_);
   tree_.collect(std::max<std::size_t>(256, 2 * writes_.size()));
-  if (state.oldest != 0) tree_.fold_written(writes_, stamp);
+  if (state.oldest != 0) {
+    tree_.fold_written(writes_, stamp);
+    reap_suspects();  // begins that need no lock do not look after the dead
+  }
   // For the next instance, while the lock is ours anyway; when it fails the next instance learns it.
   (void)tree_.reserve(&reserved_, std::min(writes_.size(), kReservedKept));
   unlock();

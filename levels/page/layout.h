@@ -3,7 +3,7 @@
 // Shape:     tmh.state (one DomainState), tmh.versions.head / .data (slots), tmh.commits (ring), tmh.accesses, tmh.pages.N (PageMeta).
 // Invariant: what a lock holder may leave half done consists of links only. Links can be rebuilt from slots: a slot is free (stamp 0),
 //            reserved (kReservedStamp), or a version; versions newer than the clock were never committed.
-// Ordering:  everything but clock, pins and PageMeta::newest is read and written under DomainState::lock.
+// Ordering:  everything but clock, pins, PageMeta::newest and published log entries is read and written under DomainState::lock.
 // Source:    thesis, sections 3.1 to 3.3 (control file); DESIGN D8.
 #pragma once
 
@@ -35,12 +35,13 @@ struct alignas(64) DomainState {
   std::uint32_t state_bytes;
   char boot_id[40];
   std::atomic<std::uint64_t> incarnation_next;
-  // One line on purpose: a commit writes all of these, so they should travel together.
+  // Three lines: waiters poll the lock, beginners read clock and log, and only the holder touches the lists. On one line each poll took
+  // the line away from the holder: 0.58 us per small commit with two processes, against 0.40.
   alignas(64) platform::SharedLock lock;
-  std::atomic<std::uint32_t> turn;   // participant slot + 1 whose turn it is to commit alone, 0: nobody's
-  std::atomic<std::uint64_t> clock;  // timestamp of the last commit; its store is the commit point
-  std::uint64_t log_head;            // entries ever appended to the commit log
-  Slot oldest;                       // versions in commit order
+  std::atomic<std::uint32_t> turn;               // participant slot + 1 whose turn it is to commit alone, 0: nobody's
+  alignas(64) std::atomic<std::uint64_t> clock;  // timestamp of the last commit; its store is the commit point
+  std::atomic<std::uint64_t> log_head;           // entries ever appended to the commit log
+  alignas(64) Slot oldest;                       // versions in commit order
   Slot newest;
   Slot free_version;
   std::uint32_t version_capacity;  // slots 1 .. capacity-1 exist
@@ -56,8 +57,8 @@ struct alignas(64) DomainState {
   std::uint64_t reserved_zero[4];
   alignas(64) std::uint64_t retired_counts[32];  // totals of participants that have gone, by storage::Count
 };
-static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, age_next) == 128);
-static_assert(sizeof(DomainState) == 448 && std::is_standard_layout_v<DomainState>);
+static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, age_next) == 256);
+static_assert(sizeof(DomainState) == 576 && std::is_standard_layout_v<DomainState>);
 
 // Per page of a segment.
 struct PageMeta {
