@@ -134,7 +134,7 @@ Errc DomainImpl::attach() {
   if (const Errc error = memory_->attach_slot(name, &slot_); error != Errc::kOk) return error;
   platform::step(platform::Step::kAttachSlotTaken);
   engine_ = std::make_unique<page::Engine>(*memory_, slot_, detection_);
-  random_ ^= memory_->participant(slot_).incarnation << 32;
+  random_ ^= memory_->participant(slot_).incarnation.load(std::memory_order_relaxed) << 32;
   if (const Errc error = engine_->start(tracking, fresh); error != Errc::kOk) {
     memory_->participant(slot_).state.store(0, std::memory_order_release);
     return error;

@@ -15,23 +15,24 @@ constexpr int kSpinCount = 200;
 constexpr long kDeathCheckNs = 20'000'000;
 }  // namespace
 
-bool SharedLock::try_lock(std::uint32_t slot) noexcept {
+bool SharedLock::try_lock(LockTag self) noexcept {
   std::uint32_t expected = 0;
   // acquire: pairs with the release in unlock(). Failure needs no order: nothing is read.
-  return word_.compare_exchange_strong(expected, slot + 1, std::memory_order_acquire, std::memory_order_relaxed);
+  return word_.compare_exchange_strong(expected, static_cast<std::uint32_t>(self), std::memory_order_acquire,
+                                       std::memory_order_relaxed);
 }
 
-Locked SharedLock::lock(std::uint32_t slot, Alive is_alive, void *context) noexcept {
+Locked SharedLock::lock(LockTag self, Alive is_alive, void *context) noexcept {
+  const auto own = static_cast<std::uint32_t>(self);
   for (int spin = 0; spin < kSpinCount; ++spin) {
-    if (word_.load(std::memory_order_relaxed) == 0 && try_lock(slot)) return Locked::kClean;
+    if (word_.load(std::memory_order_relaxed) == 0 && try_lock(self)) return Locked::kClean;
     _mm_pause();
   }
   for (;;) {
     std::uint32_t seen = word_.load(std::memory_order_relaxed);
     if (seen == 0) {
       // Keep the sleepers bit: others may sleep, and only an unlock that sees it wakes them.
-      if (word_.compare_exchange_weak(seen, (slot + 1) | kSleepers, std::memory_order_acquire,
-                                      std::memory_order_relaxed))
+      if (word_.compare_exchange_weak(seen, own | kSleepers, std::memory_order_acquire, std::memory_order_relaxed))
         return Locked::kClean;
       continue;
     }
@@ -40,12 +41,9 @@ Locked SharedLock::lock(std::uint32_t slot, Alive is_alive, void *context) noexc
       continue;
     seen |= kSleepers;
     if (!futex_wait(word_, seen, kDeathCheckNs)) continue;
-    const std::uint32_t holder = (seen & ~kSleepers) - 1;
-    if (is_alive(context, holder)) continue;
-    // The slot of a dead holder cannot be reused while it holds the lock (reaping needs the lock), so the word cannot have
-    // come to mean somebody else. acquire: see what the dead holder stored.
-    if (word_.compare_exchange_strong(seen, (slot + 1) | kSleepers, std::memory_order_acquire,
-                                      std::memory_order_relaxed))
+    if (is_alive(context, LockTag{seen & ~kSleepers})) continue;
+    // The word names one incarnation, so it cannot have come to mean somebody else since. acquire: see what the dead holder stored.
+    if (word_.compare_exchange_strong(seen, own | kSleepers, std::memory_order_acquire, std::memory_order_relaxed))
       return Locked::kInherited;
   }
 }

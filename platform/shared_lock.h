@@ -1,5 +1,5 @@
 // platform/shared_lock.h -- a lock in shared memory that says who holds it and survives its holder's death.
-// Shape:     32-bit futex word: 0 free, else holder's participant slot + 1, with bit 31 "somebody sleeps".
+// Shape:     32-bit futex word: 0 free, else the holder's LockTag, with bit 31 "somebody sleeps".
 // Invariant: only the holder, or the one who inherits from a dead holder, changes the word from non-zero.
 // Ordering:  lock() acquires what unlock() released; inheriting acquires whatever the dead holder had stored, which may be half
 //            done: the inheritor repairs it before it goes on.
@@ -13,23 +13,28 @@
 
 namespace tmh::platform {
 
+// Names a holder: participant slot + 1 in the lower 17 bits, 14 bits of its incarnation above. The slot alone would not do: between a
+// waiter's finding the holder dead and its taking over, the slot may pass to a new process that holds the lock by right.
+enum class LockTag : std::uint32_t {};
+[[nodiscard]] constexpr LockTag lock_tag(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  return LockTag{((static_cast<std::uint32_t>(incarnation) & 0x3fffu) << 17) | (slot + 1)};
+}
+[[nodiscard]] constexpr std::uint32_t slot_of(LockTag tag) noexcept {
+  return (static_cast<std::uint32_t>(tag) & 0x1ffffu) - 1;
+}
+
 enum class Locked : std::uint8_t { kClean, kInherited };
 
 class SharedLock {
  public:
-  // Is the participant in `slot` alive? Async-signal-safe.
-  using Alive = bool (*)(void *context, std::uint32_t slot);
+  // Is the holder alive? False also when its slot has passed to another process. Async-signal-safe.
+  using Alive = bool (*)(void *context, LockTag holder);
 
   // kInherited: the holder died inside; its work must be repaired.
-  [[nodiscard]] Locked lock(std::uint32_t slot, Alive is_alive, void *context) noexcept;
+  [[nodiscard]] Locked lock(LockTag self, Alive is_alive, void *context) noexcept;
   // True when it was free.
-  [[nodiscard]] bool try_lock(std::uint32_t slot) noexcept;
+  [[nodiscard]] bool try_lock(LockTag self) noexcept;
   void unlock() noexcept;
-  [[nodiscard]] bool held_by(std::uint32_t slot) const noexcept {
-    return (word_.load(std::memory_order_relaxed) & ~kSleepers) == slot + 1;  // relaxed: a question about oneself
-  }
-  // relaxed: a hint for liveness checks, decided again under the lock
-  [[nodiscard]] bool is_held() const noexcept { return word_.load(std::memory_order_relaxed) != 0; }
 
  private:
   static constexpr std::uint32_t kSleepers = 0x8000'0000u;

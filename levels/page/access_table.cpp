@@ -22,7 +22,7 @@ bool AccessTable::is_pending(const AccessEntry &entry) const noexcept {
 bool AccessTable::may_be_dead(std::uint32_t participant) const noexcept {
   const storage::Participant &owner = memory_.participant(participant);
   const std::uint64_t age_ns = platform::coarse_ns() - owner.begin_ns.load(std::memory_order_relaxed);
-  return age_ns > kSuspectAfterNs && !owner.is_alive();
+  return age_ns > kSuspectAfterNs && owner.is_gone();
 }
 
 Slot AccessTable::allocate() noexcept {

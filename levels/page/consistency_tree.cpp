@@ -73,7 +73,7 @@ void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
 
 void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp) noexcept {
   DomainState &state = memory_.state();
-  const std::uint64_t incarnation = memory_.participant(self_).incarnation;
+  const std::uint64_t incarnation = memory_.participant(self_).incarnation.load(std::memory_order_relaxed);
   std::uint64_t at = state.log_head.load(std::memory_order_relaxed);
   if (writes.size() > kLogEntries / 2) {
     // Too wide to list: everybody finds the ring overtaken and starts from the version list instead.

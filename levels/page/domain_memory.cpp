@@ -225,9 +225,11 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
     const Errc room = platform::allocate_blocks(participants_file_.fd(), i * sizeof record, sizeof record);
     if (room != Errc::kOk) return fail(room, path("tmh.participants"));
     const platform::ProcessId self = platform::this_process();
+    record.incarnation.store(state_->incarnation_next.fetch_add(1, std::memory_order_relaxed),
+                             std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);  // pairs with the fence in is_gone(): incarnation before pid
     record.pid = self.pid;
     record.start_time = self.start_time;
-    record.incarnation = state_->incarnation_next.fetch_add(1, std::memory_order_relaxed);
     std::memset(record.name, 0, sizeof record.name);
     std::memcpy(record.name, name.data(), std::min(name.size(), sizeof record.name - 1));
     record.pin.store(storage::kNoPin, std::memory_order_relaxed);

@@ -35,11 +35,13 @@ constexpr int kTurnWaitsMax = 10;
 Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
     : memory_(memory),
       slot_(slot),
+      lock_tag_(platform::lock_tag(slot, memory.participant(slot).incarnation.load(std::memory_order_relaxed))),
       detection_(detection),
       tree_(memory, slot),
       accesses_(memory, slot),
       views_(std::make_unique<View[]>(storage::kSegmentsMax)) {
-  instance_ = self().incarnation << 32;  // numbers never repeat in the domain, whoever had the slot before
+  instance_ = self().incarnation.load(std::memory_order_relaxed)
+              << 32;  // numbers never repeat in the domain, whoever had the slot before
 }
 
 Engine::~Engine() {
@@ -193,6 +195,22 @@ Errc Engine::unmap(std::uint32_t segment) noexcept {
   return Errc::kOk;
 }
 
+bool Engine::holder_alive(void *context, platform::LockTag holder) noexcept {
+  const auto *engine = static_cast<const Engine *>(context);
+  const std::uint32_t slot = platform::slot_of(holder);
+  if (slot >= storage::kParticipantsMax) return false;
+  const storage::Participant &record = engine->memory_.participant(slot);
+  // Whatever the record's state says: a process may die between giving its slot back and unlocking.
+  const auto names_holder = [&] {
+    return platform::lock_tag(slot, record.incarnation.load(std::memory_order_acquire)) == holder;
+  };
+  if (!names_holder()) return false;
+  const bool is_alive = record.is_alive();
+  std::atomic_thread_fence(
+      std::memory_order_acquire);  // pid and start time were read before the incarnation is read again
+  return is_alive && names_holder();
+}
+
 bool Engine::slot_alive(void *context, std::uint32_t slot) noexcept {
   const auto *engine = static_cast<const Engine *>(context);
   return slot < storage::kParticipantsMax && engine->memory_.participant(slot).is_alive();
@@ -200,7 +218,7 @@ bool Engine::slot_alive(void *context, std::uint32_t slot) noexcept {
 
 void Engine::lock(LockContext context) noexcept {
   DomainState &state = memory_.state();
-  const bool inherited = state.lock.lock(slot_, slot_alive, this) == platform::Locked::kInherited;
+  const bool inherited = state.lock.lock(lock_tag_, holder_alive, this) == platform::Locked::kInherited;
   if (!inherited && state.repair_again == 0) return;
   if (inherited || context == LockContext::kNormal) {
     if (context == LockContext::kNormal) (void)memory_.open_segments();
@@ -237,7 +255,7 @@ void Engine::reap_dead() noexcept {
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     storage::Participant &other = memory_.participant(i);
-    if (i == slot_ || other.state.load(std::memory_order_acquire) == 0 || other.is_alive()) continue;
+    if (i == slot_ || !other.is_gone()) continue;
     reap(i);
     self().add(Count::kReaped, 1);
   }
@@ -250,10 +268,8 @@ void Engine::reap_suspects() noexcept {
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     storage::Participant &other = memory_.participant(i);
-    if (i == slot_ || other.state.load(std::memory_order_acquire) == 0 ||
-        other.instance.load(std::memory_order_relaxed) == 0)
-      continue;
-    if (now - other.begin_ns.load(std::memory_order_relaxed) < kSuspectAfterNs || other.is_alive()) continue;
+    if (i == slot_ || other.instance.load(std::memory_order_relaxed) == 0) continue;
+    if (now - other.begin_ns.load(std::memory_order_relaxed) < kSuspectAfterNs || !other.is_gone()) continue;
     reap(i);
     self().add(Count::kReaped, 1);
   }
@@ -283,9 +299,8 @@ void Engine::detach() noexcept {
   accesses_.remove_all(slot_);
   for (std::size_t i = 0; i < std::size(memory_.state().retired_counts); ++i)
     memory_.state().retired_counts[i] += own.counts[i].load(std::memory_order_relaxed);
-  unlock();
-  // Last: a slot may be reused as soon as it is free, and then the lock word would name somebody else.
   own.state.store(0, std::memory_order_release);
+  unlock();
 }
 
 void Engine::take_turn() noexcept {

@@ -96,6 +96,7 @@ class Engine {
   enum class LockContext : std::uint8_t { kNormal, kHandler };
   void lock(LockContext context = LockContext::kNormal) noexcept;
   void unlock() noexcept { memory_.state().lock.unlock(); }
+  static bool holder_alive(void *context, platform::LockTag holder) noexcept;
   static bool slot_alive(void *context, std::uint32_t slot) noexcept;
   void reap(std::uint32_t slot) noexcept;
   void reap_dead() noexcept;
@@ -179,6 +180,7 @@ class Engine {
 
   DomainMemory &memory_;
   const std::uint32_t slot_;
+  const platform::LockTag lock_tag_;
   const Detection detection_;
   ConsistencyTree tree_;
   AccessTable accesses_;

@@ -94,7 +94,7 @@ bool Engine::pin_without_lock() noexcept {
 bool Engine::foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *position) noexcept {
   constexpr std::uint64_t kEntriesMax = 64;  // more are followed faster under the lock, at once
   DomainState &state = memory_.state();
-  const std::uint64_t own = self().incarnation;
+  const std::uint64_t own = self().incarnation.load(std::memory_order_relaxed);
   const std::uint64_t head = state.log_head.load(std::memory_order_acquire);  // pairs with the release in log()
   if (head - *position > kEntriesMax) return false;
   for (; *position < head; ++*position) {
@@ -136,7 +136,7 @@ void Engine::pull() noexcept {
     if (silent()) guard_pending(kAllSegments);
     resync_needed_ = false;
   } else {
-    const std::uint64_t own = self().incarnation;
+    const std::uint64_t own = self().incarnation.load(std::memory_order_relaxed);
     for (std::uint64_t at = synced_position_; at < head; ++at) {
       const CommitLogEntry &entry = memory_.log_entry(at);
       if (entry.incarnation != own && is_mapped(PageId{entry.page})) refresh(entry);

@@ -46,7 +46,7 @@ struct alignas(64) Participant {
   std::atomic<std::uint32_t> state;  // 0 free, 1 attached
   std::int32_t pid;
   std::uint64_t start_time;
-  std::uint64_t incarnation;  // unique in the domain: tells "my own commit" from a predecessor's in this slot
+  std::atomic<std::uint64_t> incarnation;  // unique in the domain; written first at attach, see is_gone()
   char name[40];
   // line 1: the running instance
   alignas(64) std::atomic<std::uint64_t> pin;  // snapshot, kNoPin: none
@@ -70,7 +70,16 @@ struct alignas(64) Participant {
   [[nodiscard]] std::uint64_t count(Count which) const noexcept {
     return counts[static_cast<std::uint32_t>(which)].load(std::memory_order_relaxed);
   }
+  // REQUIRES: the slot cannot change hands meanwhile (it is one's own, or the folder lock is held).
   [[nodiscard]] bool is_alive() const noexcept { return platform::alive({pid, start_time}); }
+  // Is this slot that of a process that has ended without detaching? Without the folder lock a process may detach and another attach
+  // while we look: the incarnation, written before pid and start time, tells. Async-signal-safe.
+  [[nodiscard]] bool is_gone() const noexcept {
+    const std::uint64_t seen = incarnation.load(std::memory_order_acquire);
+    if (state.load(std::memory_order_acquire) != 1 || is_alive()) return false;
+    std::atomic_thread_fence(std::memory_order_acquire);  // pid and start time were read before these two
+    return state.load(std::memory_order_relaxed) == 1 && incarnation.load(std::memory_order_relaxed) == seen;
+  }
 };
 static_assert(sizeof(Participant) == 512 && offsetof(Participant, pin) == 64 &&
               offsetof(Participant, failed_instance) == 128);
