@@ -105,8 +105,11 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
     state_->access_capacity = 1;
     state_->magic = kStateMagic;
   }
-  bound_state();
+  if (participants_high() > storage::kParticipantsMax)
+    state_->participants_high.store(storage::kParticipantsMax, std::memory_order_relaxed);
   *fresh = !anyone_alive();
+  // Only when alone: a living participant grows files and capacity together, and a capacity cut in between would lose its versions.
+  if (*fresh) bound_state();
   return Errc::kOk;
 }
 
@@ -123,8 +126,6 @@ void DomainMemory::bound_state() noexcept {
   const std::uint64_t entries = items_of(accesses_file_, sizeof(AccessEntry));
   if (state_->access_capacity > entries || state_->access_capacity == 0)
     state_->access_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(entries, kAccessesMax)));
-  if (participants_high() > storage::kParticipantsMax)
-    state_->participants_high.store(storage::kParticipantsMax, std::memory_order_relaxed);
 }
 
 Errc DomainMemory::open_rebuildable() noexcept {
