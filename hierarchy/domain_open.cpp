@@ -147,6 +147,7 @@ Errc DomainImpl::close() noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_here()) return fail(Errc::kInstanceRunning, "close inside an instance");
   const std::scoped_lock guard(instance_mutex_, segments_mutex_);
+  if (const Errc error = usable(); error != Errc::kOk) return error;
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
   open_.store(false, std::memory_order_release);

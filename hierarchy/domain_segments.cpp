@@ -133,13 +133,16 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
     return fail(Errc::kBadArgument, "a segment's name has at most 175 bytes");
   if (name.starts_with("tmh."))
     return fail(Errc::kBadArgument, name + ": names beginning with tmh. belong to the domain");
-  std::unique_lock<std::mutex> instance_guard(instance_mutex_, std::defer_lock);
-  if (!runs_here()) instance_guard.lock();
-  platform::FolderLock folder_lock;
-  if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
   auto segment = std::make_shared<SegmentImpl>();
-  if (const Errc error = map_view(name, options, segment); error != Errc::kOk) return error;
-  if (instance_guard.owns_lock()) instance_guard.unlock();
+  {
+    std::unique_lock<std::mutex> instance_guard(instance_mutex_, std::defer_lock);
+    if (!runs_here()) instance_guard.lock();
+    if (const Errc error = usable(); error != Errc::kOk) return error;  // closed while we waited
+    platform::FolderLock folder_lock;
+    if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+    if (const Errc error = map_view(name, options, segment); error != Errc::kOk) return error;
+  }
+  // Without the folder lock: this begins an instance, and whoever runs one may be waiting for the folder to grow a segment.
   if (options.layout == Layout::kHeap) {
     if (const Errc error = prepare_heap(*segment); error != Errc::kOk) {
       const std::string detail = platform::failure_detail();
@@ -175,7 +178,7 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
 }
 
 // Checks the heap's header; formats one in a file that holds zeros, in a transaction of its own, so that death in the middle leaves
-// zeros. REQUIRES the folder lock.
+// zeros. Two processes may try at once: one commits, the other finds it formatted.
 Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
   const std::uint64_t size = size_of(segment.number);
   for (;;) {
@@ -209,6 +212,7 @@ Errc DomainImpl::unmap(const std::string &file) noexcept {
   if (runs_here()) return fail(Errc::kInstanceRunning, "unmap inside an instance");
   const std::string name = std::filesystem::path(file).lexically_normal().string();
   const std::scoped_lock guard(instance_mutex_, segments_mutex_);
+  if (const Errc error = usable(); error != Errc::kOk) return error;
   bool found = false;
   for (auto it = segments_.begin(); it != segments_.end();) {
     if ((*it)->name != name) {

@@ -55,12 +55,17 @@ Errc DomainImpl::begin(bool is_query) noexcept {
   if (running.domain != nullptr && running.fork_generation == platform::fork_generation())
     return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
   instance_mutex_.lock();
+  if (const Errc error = usable(); error != Errc::kOk) {  // closed while we waited
+    instance_mutex_.unlock();
+    return error;
+  }
   if (attempts_ == 0 || !policy_.keep_age) age_ = detection_ == Detection::kEager ? engine_->begin_age() : 0;
   if (!is_query && hierarchy::take_turn(policy_, attempts_)) {
     engine_->take_turn();
     holds_turn_ = true;
   }
   if (const Errc error = engine_->begin(is_query, age_, policy_.conflict); error != Errc::kOk) {
+    leave_turn();
     instance_mutex_.unlock();
     return error;
   }
@@ -160,7 +165,7 @@ void DomainImpl::backoff() noexcept {
 std::uint64_t DomainImpl::collect() noexcept {
   if (runs_here()) return engine_->collect();
   const std::scoped_lock guard(instance_mutex_);
-  return engine_->collect();
+  return usable() == Errc::kOk ? engine_->collect() : 0;
 }
 
 Errc DomainImpl::set_policy(std::string_view spec) noexcept {

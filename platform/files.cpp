@@ -18,6 +18,10 @@ void FileDescriptor::reset() noexcept {
   fd_ = -1;
 }
 
+FolderLock::~FolderLock() {
+  if (fd_) flock(fd_.get(), LOCK_UN);
+}
+
 Errc FolderLock::acquire(const std::string &lock_path) noexcept {
   fd_ = FileDescriptor(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0660));
   if (!fd_) return fail_errno(Errc::kIo, lock_path);

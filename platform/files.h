@@ -35,6 +35,11 @@ class FileDescriptor {
 // Exclusive flock for the lifetime of the object; the kernel releases it when the process dies.
 class FolderLock {
  public:
+  FolderLock() = default;
+  FolderLock(const FolderLock &) = delete;
+  FolderLock &operator=(const FolderLock &) = delete;
+  // Unlocks by name: a child forked meanwhile shares the open file, and closing ours would leave it locked.
+  ~FolderLock();
   [[nodiscard]] Errc acquire(const std::string &lock_path) noexcept;
 
  private:

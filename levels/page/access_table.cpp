@@ -103,13 +103,18 @@ void AccessTable::remove_all(std::uint32_t participant) noexcept {
   for (Slot slot = owner.accesses.load(std::memory_order_relaxed); slot != 0;) {
     AccessEntry &entry = memory_.access(slot);
     const Slot next = entry.next_of_owner;
-    if (memory_.knows(PageId{entry.page})) {
+    owner.accesses.store(next, std::memory_order_relaxed);
+    entry.instance = 0;
+    if (!memory_.knows(PageId{entry.page})) {
+      state.repair_again = 1;  // still linked from its page, which is out of reach here: a rebuild frees it
+      slot = next;
+      continue;
+    }
+    {
       Slot *link = &memory_.meta(PageId{entry.page}).accesses;
       while (*link != 0 && *link != slot) link = &memory_.access(*link).next_on_page;
       if (*link == slot) *link = entry.next_on_page;
     }
-    owner.accesses.store(next, std::memory_order_relaxed);
-    entry.instance = 0;
     entry.next_of_owner = state.free_access;
     state.free_access = slot;
     slot = next;
@@ -130,16 +135,20 @@ void AccessTable::rebuild() noexcept {
     storage::Participant &owner = memory_.participant(entry.owner);
     const bool living = entry.instance != 0 && entry.owner < high &&
                         owner.instance.load(std::memory_order_relaxed) == entry.instance &&
-                        memory_.knows(PageId{entry.page});
+                        memory_.exists(PageId{entry.page});
     if (!living) {
       entry.instance = 0;
       entry.next_of_owner = state.free_access;
       state.free_access = slot;
       continue;
     }
-    PageMeta &meta = memory_.meta(PageId{entry.page});
-    entry.next_on_page = meta.accesses;
-    meta.accesses = slot;
+    if (memory_.knows(PageId{entry.page})) {
+      PageMeta &meta = memory_.meta(PageId{entry.page});
+      entry.next_on_page = meta.accesses;
+      meta.accesses = slot;
+    } else {
+      state.repair_again = 1;  // its page comes later, with whoever knows it
+    }
     entry.next_of_owner = owner.accesses.load(std::memory_order_relaxed);
     owner.accesses.store(slot, std::memory_order_relaxed);
   }

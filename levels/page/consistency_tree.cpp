@@ -199,10 +199,17 @@ void ConsistencyTree::fold_all() noexcept {
   for (Slot slot = memory_.state().oldest; slot != 0; slot = memory_.version(slot).list_newer) fold_below(slot);
 }
 
+namespace {
+// A version that a snapshot at `snapshot` reads. Freed and reserved slots are none, wherever a link to them was left.
+bool is_visible(std::uint64_t stamp, std::uint64_t snapshot) noexcept {
+  return stamp != 0 && stamp != kReservedStamp && stamp <= snapshot;
+}
+}  // namespace
+
 bool ConsistencyTree::has_version(PageId page, std::uint64_t stamp) const noexcept {
   for (Slot slot = memory_.meta(page).newest.load(std::memory_order_relaxed); slot != 0;
        slot = memory_.version(slot).older) {
-    if (memory_.version(slot).stamp.load(std::memory_order_relaxed) <= stamp) return true;
+    if (is_visible(memory_.version(slot).stamp.load(std::memory_order_relaxed), stamp)) return true;
   }
   return false;
 }
@@ -210,7 +217,7 @@ bool ConsistencyTree::has_version(PageId page, std::uint64_t stamp) const noexce
 void ConsistencyTree::read(PageId page, std::uint64_t stamp, LineMask lines, std::byte *to) const noexcept {
   for (Slot slot = memory_.meta(page).newest.load(std::memory_order_relaxed); slot != 0 && lines != 0;) {
     const VersionHead &head = memory_.version(slot);
-    if (head.stamp.load(std::memory_order_relaxed) <= stamp) {
+    if (is_visible(head.stamp.load(std::memory_order_relaxed), stamp)) {
       copy_lines(to, memory_.version_data(slot), lines & head.lines);
       lines &= ~head.lines;
     }
@@ -271,12 +278,13 @@ void ConsistencyTree::repair() noexcept {
     // between: to a reader without the lock 0 says that home holds everything.
     if (memory_.knows(page) && memory_.meta(page).newest.load(std::memory_order_relaxed) != 0)
       memory_.meta(page).newest.store(kRelinking, std::memory_order_relaxed);
+    // Also for a slot that is freed below: a page of a segment unknown here may still point at it.
+    all_known = all_known && (!memory_.exists(page) || memory_.knows(page));
     if (stamp == kReservedStamp) continue;
     if (stamp == 0 || stamp > clock || !memory_.exists(page)) {  // free, never committed, or damaged
       push_free(slot);
       continue;
     }
-    all_known = all_known && memory_.knows(page);
     head.list_newer = living;
     living = slot;
   }

@@ -83,15 +83,23 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
   const platform::BootId boot = platform::this_boot();
   std::string bytes;
   DomainState *usable = nullptr;
-  if (platform::read_file(path("tmh.state"), 1u << 20, &bytes) == Errc::kOk && bytes.size() >= sizeof(DomainState)) {
-    // Only the identity lines are looked at before the file is mapped.
-    usable = reinterpret_cast<DomainState *>(bytes.data());
-    const bool ours = usable->magic == kStateMagic && usable->version == kStateVersion &&
-                      usable->state_bytes == sizeof(DomainState) &&
-                      std::memcmp(usable->boot_id, boot.text, sizeof boot.text) == 0;
-    if (!ours) usable = nullptr;
+  // Whatever hinders us from reading the file is an error: others may be using it.
+  if (::access(path("tmh.state").c_str(), F_OK) == 0) {
+    if (const Errc error = platform::read_file(path("tmh.state"), 1u << 20, &bytes); error != Errc::kOk) return error;
+  } else if (errno != ENOENT) {
+    return fail_errno(Errc::kIo, path("tmh.state"));
   }
-  // Another boot, or damage: nobody of this boot can be attached, so what is rebuildable is made anew.
+  if (bytes.size() >= offsetof(DomainState, incarnation_next)) {
+    // Only the identity line is looked at before the file is mapped.
+    usable = reinterpret_cast<DomainState *>(bytes.data());
+    if (usable->magic != kStateMagic || std::memcmp(usable->boot_id, boot.text, sizeof boot.text) != 0) {
+      usable = nullptr;  // damaged, or of another boot: nobody can be attached, so what is rebuildable is made anew
+    } else if (usable->version != kStateVersion || usable->state_bytes != sizeof(DomainState) ||
+               bytes.size() < sizeof(DomainState)) {
+      return fail(Errc::kForeignVersion,
+                  path("tmh.state") + " is of another version that is, or was, in use since this boot");
+    }
+  }
   if (usable == nullptr) remove_rebuildable_files();
   if (const Errc error = open_rebuildable(); error != Errc::kOk) return error;
   if (usable == nullptr) {
@@ -109,23 +117,28 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
     state_->participants_high.store(storage::kParticipantsMax, std::memory_order_relaxed);
   *fresh = !anyone_alive();
   // Only when alone: a living participant grows files and capacity together, and a capacity cut in between would lose its versions.
-  if (*fresh) bound_state();
-  return Errc::kOk;
+  if (!*fresh) return Errc::kOk;
+  // Page metadata is about versions, which a repair links anew, and about the living, of whom there are none.
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) unlink(path(meta_name(i).c_str()).c_str());
+  return bound_state();
 }
 
 // Numbers that index files must fit the files, whatever damaged them. Links are not believed at all: the first participant repairs.
-void DomainMemory::bound_state() noexcept {
+Errc DomainMemory::bound_state() noexcept {
   const auto items_of = [](const platform::GrowingFile &file, std::uint64_t item_bytes) {
     struct stat info {};
     return fstat(file.fd(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) / item_bytes : 0;
   };
   const std::uint64_t slots =
       std::min(items_of(version_heads_file_, sizeof(VersionHead)), items_of(version_data_, kPageBytes));
+  if (state_->version_capacity > slots && state_->versions_live > 0)
+    return fail(Errc::kCorrupt, path("tmh.versions.*") + " are shorter than tmh.state says, and hold committed data");
   if (state_->version_capacity > slots || state_->version_capacity == 0)
     state_->version_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(slots, kVersionsMax)));
   const std::uint64_t entries = items_of(accesses_file_, sizeof(AccessEntry));
   if (state_->access_capacity > entries || state_->access_capacity == 0)
     state_->access_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(entries, kAccessesMax)));
+  return Errc::kOk;
 }
 
 Errc DomainMemory::open_rebuildable() noexcept {

@@ -98,7 +98,7 @@ class DomainMemory {
   [[nodiscard]] Errc open_control(std::uint64_t address_base) noexcept;
   [[nodiscard]] Errc open_state(bool *fresh) noexcept;
   [[nodiscard]] Errc open_rebuildable() noexcept;
-  void bound_state() noexcept;
+  [[nodiscard]] Errc bound_state() noexcept;
   void remove_rebuildable_files() noexcept;
   [[nodiscard]] std::string path(const char *name) const { return folder_ + "/" + name; }
 

@@ -55,11 +55,18 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
   if (const Errc error = twins_.reserve(); error != Errc::kOk) return error;
   if (const Errc error = choose_tracking(wanted); error != Errc::kOk) return error;
   lock();
-  reap_dead();
-  if (alone) {  // nobody vouches for the links that are there
+  if (alone) {  // nobody vouches for the links, pins and entries that are there
+    for (std::uint32_t i = 0; i < memory_.participants_high(); ++i) {
+      storage::Participant &other = memory_.participant(i);
+      if (i == slot_) continue;
+      other.accesses.store(0, std::memory_order_relaxed);
+      other.pin.store(kNoPin, std::memory_order_relaxed);
+      if (other.state.load(std::memory_order_relaxed) > 1) other.state.store(0, std::memory_order_relaxed);
+    }
     tree_.repair();
     accesses_.rebuild();
   }
+  reap_dead();
   tree_.collect(~std::size_t{0});
   synced_ = memory_.state().clock.load(std::memory_order_relaxed);
   synced_position_ = memory_.state().log_head.load(std::memory_order_relaxed);
@@ -220,13 +227,12 @@ void Engine::lock(LockContext context) noexcept {
   DomainState &state = memory_.state();
   const bool inherited = state.lock.lock(lock_tag_, holder_alive, this) == platform::Locked::kInherited;
   if (!inherited && state.repair_again == 0) return;
-  if (inherited || context == LockContext::kNormal) {
-    if (context == LockContext::kNormal) (void)memory_.open_segments();
-    tree_.repair();
-    accesses_.rebuild();
-    self().add(Count::kLockRecoveries, inherited ? 1 : 0);
-    next_reap_ns_ = 0;
-  }
+  // In a handler no file can be opened: what is unknown here stays unlinked, and repair_again stays set for the next holder.
+  if (context == LockContext::kNormal) (void)memory_.open_segments();
+  tree_.repair();
+  accesses_.rebuild();
+  self().add(Count::kLockRecoveries, inherited ? 1 : 0);
+  next_reap_ns_ = 0;
 }
 
 void Engine::reap(std::uint32_t slot) noexcept {
@@ -268,7 +274,9 @@ void Engine::reap_suspects() noexcept {
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     storage::Participant &other = memory_.participant(i);
-    if (i == slot_ || other.instance.load(std::memory_order_relaxed) == 0) continue;
+    const bool runs =
+        other.instance.load(std::memory_order_relaxed) != 0 || other.pin.load(std::memory_order_relaxed) != kNoPin;
+    if (i == slot_ || !runs) continue;
     if (now - other.begin_ns.load(std::memory_order_relaxed) < kSuspectAfterNs || !other.is_gone()) continue;
     reap(i);
     self().add(Count::kReaped, 1);
@@ -289,6 +297,7 @@ std::uint64_t Engine::collect() noexcept {
 
 void Engine::detach() noexcept {
   step(Step::kDetachStart);
+  leave_turn();
   (void)memory_.open_segments();
   lock();
   reap_dead();

@@ -144,6 +144,7 @@ class Engine {
   void drop_page(PageId page) noexcept { drop_run(page, 1); }
   void drop_run(PageId first, std::uint64_t page_count) noexcept;
   void drop_spans() noexcept;
+  void guard(PageId page) noexcept;
 
   // engine_end.cpp: writesets, validation, settling
   void find_writes() noexcept;
@@ -215,7 +216,9 @@ class Engine {
   ConflictPolicy policy_ = ConflictPolicy::kOldestWins;
   bool running_ = false;
   bool query_ = false;
-  bool failed_ = false;  // eager: own policy or lack of space
+  bool read_everything_ = false;  // the fault ring overflowed: any foreign commit is a conflict
+  bool any_protected_ = false;    // some guard is a protected page, see guard()
+  bool failed_ = false;           // eager: own policy or lack of space
   AbortCause failed_cause_ = AbortCause::kNone;
   bool resync_needed_ = true;
   std::uint32_t fork_generation_ = platform::fork_generation();

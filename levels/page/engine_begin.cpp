@@ -44,6 +44,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   query_ = is_query;
   policy_ = policy;
   failed_ = false;
+  read_everything_ = false;
   failed_cause_ = AbortCause::kNone;
   query_wrote_ = 0;
   own.age.store(age, std::memory_order_relaxed);
@@ -164,11 +165,22 @@ void Engine::refresh(const CommitLogEntry &entry) noexcept {
       if (versioned) drop_page(page);
       break;
     case PageState::kAbsent:
-      if (versioned && silent() && platform::guard_install(address_of(page), kPageBytes)) l.state = PageState::kGuarded;
+      if (versioned && silent()) guard(page);
       break;
     case PageState::kGuarded:
       break;
   }
+}
+
+// The next touch must come to us. Where the kernel refuses a guard (no memory for page tables), protection does it.
+void Engine::guard(PageId page) noexcept {
+  std::byte *at = address_of(page);
+  if (!platform::guard_install(at, kPageBytes)) {
+    platform::drop(at, kPageBytes);
+    mprotect(at, kPageBytes, PROT_NONE);
+    any_protected_ = true;
+  }
+  local(page).state = PageState::kGuarded;
 }
 
 // REQUIRES the lock. Pages whose newest content is not home yet must not be mapped silently.
@@ -177,8 +189,7 @@ void Engine::guard_pending(std::uint32_t segment) noexcept {
     const PageId page{memory_.version(slot).page};
     if (!is_mapped(page) || (segment != kAllSegments && storage::segment_number(page) != segment)) continue;
     LocalPage &l = local(page);
-    if (l.state == PageState::kAbsent && platform::guard_install(address_of(page), kPageBytes))
-      l.state = PageState::kGuarded;
+    if (l.state == PageState::kAbsent) guard(page);
   }
 }
 
@@ -197,8 +208,8 @@ void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
     l.twin = 0;
     l.unchanged_compares = 0;
     const bool versioned = memory_.meta(page).newest.load(std::memory_order_acquire) != 0;
-    l.state = versioned && silent() && platform::guard_install(address_of(page), kPageBytes) ? PageState::kGuarded
-                                                                                             : PageState::kAbsent;
+    l.state = PageState::kAbsent;
+    if (versioned && silent()) guard(page);
   }
 }
 
@@ -240,9 +251,10 @@ void Engine::drop_spans() noexcept {
     twins_.give_back(l.twin);
     const bool was_guarded = l.state == PageState::kGuarded;
     l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kHasBlocks), l.written_epoch, 0};
-    if (was_guarded || (silent() && memory_.meta(page).newest.load(std::memory_order_acquire) != 0 &&
-                        platform::guard_install(address_of(page), kPageBytes)))
+    if (was_guarded)
       l.state = PageState::kGuarded;
+    else if (silent() && memory_.meta(page).newest.load(std::memory_order_acquire) != 0)
+      guard(page);
   }
 }
 

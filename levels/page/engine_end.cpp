@@ -63,6 +63,7 @@ bool Engine::is_valid() noexcept {
   }
   if (state.clock.load(std::memory_order_relaxed) == snapshot_) return true;
   failed_cause_ = AbortCause::kValidation;
+  if (read_everything_) return false;  // the read set is not known page by page
   const std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
   const std::uint64_t behind = head - synced_position_;
   if (eager() || behind > kLogEntries || behind > kept_.size() + 4096) {
@@ -288,8 +289,8 @@ void Engine::finish_instance() noexcept {
     unlock();
   }
   if (!keeps()) drop_all();
-  own.instance.store(0, std::memory_order_relaxed);
   own.pin.store(kNoPin, std::memory_order_release);  // release: our reads come before home may change
+  own.instance.store(0, std::memory_order_relaxed);
   step(Step::kAbortDone);
 }
 

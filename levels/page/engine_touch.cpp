@@ -142,6 +142,7 @@ void Engine::touch_guarded(PageId page) noexcept {
   step(Step::kTouchLocked);
   const bool versioned = tree_.has_version(page, snapshot_);
   (void)platform::guard_remove(address_of(page), kPageBytes);
+  if (any_protected_) mprotect(address_of(page), kPageBytes, PROT_READ | PROT_WRITE);
   if (versioned)
     make_private(page);
   else
@@ -322,7 +323,11 @@ void Engine::collect_touched() noexcept {
     });
     self().add(Count::kFaultsKernel, found);
     classify(fresh_);
-    if (!complete) scan_views();
+    if (!complete) {
+      // More faults than the ring holds. The page tables know what was stored to, but not what was read and reclaimed since.
+      read_everything_ = true;
+      scan_views();
+    }
     return;
   }
   for (std::size_t i = 0; i + 1 < blocks_.size(); i += 2) {
@@ -345,7 +350,8 @@ void Engine::scan_views() noexcept {
       for (std::size_t i = 0; i < run.page_count; ++i)
         scanned.engine->note_page(page_id(scanned.segment, PageIndex{first + i}), run.kind);
     };
-    (void)page_map_.scan(reinterpret_cast<std::uintptr_t>(view.base), view.bytes, visit, &view);
+    if (!page_map_.scan(reinterpret_cast<std::uintptr_t>(view.base), view.bytes, visit, &view))
+      fail_instance(AbortCause::kNoSpace);
   }
 }
 
