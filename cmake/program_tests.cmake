@@ -4,7 +4,7 @@
 # before they start threads of their own. One variable per preset, because gtest_discover_tests flattens lists.
 set(TMH_TEST_ENVIRONMENT "")
 if(TMH_SANITIZE MATCHES "address")
-  set(TMH_TEST_ENVIRONMENT ENVIRONMENT "ASAN_OPTIONS=handle_segv=0:allow_user_segv_handler=1")
+  set(TMH_TEST_ENVIRONMENT ENVIRONMENT "ASAN_OPTIONS=handle_segv=0:handle_sigbus=0:allow_user_segv_handler=1")
 elseif(TMH_SANITIZE MATCHES "thread")
   set(TMH_TEST_ENVIRONMENT ENVIRONMENT "TSAN_OPTIONS=handle_segv=0:allow_user_segv_handler=1:die_after_fork=0")
 endif()
