@@ -79,8 +79,13 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp)
     // Too wide to list: everybody finds the ring overtaken and starts from the version list instead.
     at += kLogEntries + 1;
   } else {
-    for (const Write &write : writes)
-      memory_.log_entry(at++) = CommitLogEntry{stamp, static_cast<std::uint64_t>(write.page), write.lines, incarnation};
+    for (const Write &write : writes) {
+      CommitLogEntry &entry = memory_.log_entry(at++);
+      entry.stamp.store(stamp, std::memory_order_relaxed);  // the release store of log_head orders it
+      entry.page = static_cast<std::uint64_t>(write.page);
+      entry.lines = write.lines;
+      entry.incarnation = incarnation;
+    }
   }
   state.log_head.store(at, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
 }
@@ -308,7 +313,9 @@ void ConsistencyTree::repair() noexcept {
       memory_.meta(page).newest.store(0, std::memory_order_release);
   }
   std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
-  for (std::uint64_t i = 0; i < kLogEntries && head > 0 && memory_.log_entry(head - 1).stamp > clock; ++i) --head;
+  for (std::uint64_t i = 0;
+       i < kLogEntries && head > 0 && memory_.log_entry(head - 1).stamp.load(std::memory_order_relaxed) > clock; ++i)
+    --head;
   state.log_head.store(head, std::memory_order_release);
   // A segment that this process has not opened yet: whoever takes the lock next outside a handler opens it and repairs again.
   state.repair_again = all_known ? 0 : 1;

@@ -100,7 +100,9 @@ bool Engine::foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *p
   if (head - *position > kEntriesMax) return false;
   for (; *position < head; ++*position) {
     const CommitLogEntry &entry = memory_.log_entry(*position);
-    if (entry.stamp > clock) break;  // being committed, or left by one that died before its commit point
+    // Being committed, or left by one that died before its commit point. Then the entry may be rewritten under us, with a stamp that is
+    // beyond our clock as well, and nothing else of it is read. relaxed: log_head's acquire covers every entry up to the clock.
+    if (entry.stamp.load(std::memory_order_relaxed) > clock) break;
     if (entry.incarnation == own) continue;
     const PageId page{entry.page};
     if (!is_mapped(page)) continue;

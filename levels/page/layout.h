@@ -83,7 +83,8 @@ struct alignas(64) VersionHead {
 static_assert(sizeof(VersionHead) == 64);
 
 struct CommitLogEntry {
-  std::uint64_t stamp;
+  std::atomic<std::uint64_t>
+      stamp;                  // read without the lock, also while an entry that a repair took back is written again
   std::uint64_t page;         // PageId
   LineMask lines;             // changed by this commit
   std::uint64_t incarnation;  // of the committer
