@@ -67,6 +67,9 @@ class HostileHeap : public testing::Test {
     const std::uint64_t in_page = offset % kPageBytes;
     // An entry that is used: what users store there is theirs.
     const bool used_root = in_root_page && in_page >= kRunHeaderBytes && image_[offset / 64 * 64] != std::byte{0};
+    // The first byte of an unused entry's name: any other value makes a root of one byte's name, without claim or content, and where that
+    // name belongs to this chain it is a root like any other. The format has nothing that could tell (heap_check.cpp's head).
+    const bool new_name = in_root_page && in_page >= kRunHeaderBytes && in_page % sizeof(RootV1) == 0;
     // How large the next chunk shall be is a hint; another power of two is as right.
     const bool hint = page >= raw(kFirstArenaPage) && page < raw(kFirstRunPage) &&
                       in_page - offsetof(ArenaV1, chunk_pages) < sizeof(ArenaV1::chunk_pages);
@@ -79,7 +82,8 @@ class HostileHeap : public testing::Test {
     const std::uint64_t in_taken = in_page - offsetof(RunHeaderV1, taken);
     // A few bytes more or less fit the same pages.
     const bool medium_bytes = is_run && run.kind == RunKind::kMedium && in_taken < 2;
-    own_.push_back({offset, !used_root && !hint && !stale && !medium_bytes, slab && in_taken < sizeof run.taken});
+    own_.push_back(
+        {offset, !used_root && !new_name && !hint && !stale && !medium_bytes, slab && in_taken < sizeof run.taken});
   }
 
   // Not in the zeros that follow the structs of the fixed pages.
