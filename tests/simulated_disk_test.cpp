@@ -198,7 +198,7 @@ TEST_F(SimulatedDiskTest, KilledAppendersDoNotWedgeTheOrder) {
   Children children;
   for (int i = 0; i < 4; ++i) {
     children.spawn("appender", [&] {
-      for (std::uint64_t n = 1; n <= kPerChild; ++n) journal_.note(Note::kMark, n, &n, sizeof n);
+      for (std::uint64_t n = 1; n <= kPerChild; ++n) journal_.note(Note::kDurableUpTo, n, &n, sizeof n);
       raise(SIGKILL);
     });
   }

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,15 +22,16 @@ namespace tmh::test::power {
 
 inline constexpr std::uint32_t kNoteBase = 32;  // types below are platform::DiskOp, the others are notes of the test
 
-// Promises and intentions. `offset` of the entry is the note's number argument.
+// Intentions and promises. g: place in the commit order.
 enum class Note : std::uint32_t {
-  kIntent = 32,       // before end(): the transaction's effects follow as bytes; number: its place in the commit order
-  kStrictAck = 33,    // after end(): number is durable from here on
-  kBufferedAck = 34,  // after end(): number is committed, and may be lost
-  kAborted = 35,      // after end(): the intent with this id will never be seen
-  kDurableUpTo = 36,  // after flush(), a strict reader's end, a recovery: everything up to number is durable
-  kDied = 37,         // by the parent: process `number` was killed and is buried
-  kMark = 38,         // free text, for reports
+  kIntent = 32,       // (g, Effects) before end()
+  kStrictAck = 33,    // (g, id) after end(): durable from here on
+  kBufferedAck = 34,  // (g, id) after end(): committed, may be lost
+  kAborted = 35,      // (g, id) after end(): will never be seen
+  kDurableUpTo = 36,  // (g) after flush(), or a strict reader's end
+  kRecovered = 37,    // (g, ids of 1..g) the state that a process alone in the domain found after open
+  kDied = 38,         // (process) by the parent: killed and buried
+  kFolder = 39,       // (path) where it all happens
 };
 
 struct Entry {
@@ -57,6 +57,9 @@ class Journal {
   // Async-signal-safe. Dropped when the journal is full; see overflowed().
   void append(std::uint32_t type, const char *path, const char *path2, std::uint64_t offset, const void *data,
               std::uint64_t bytes) noexcept;
+  void note(Note type, std::uint64_t number, const std::string &text) noexcept {
+    note(type, number, text.data(), text.size());
+  }
   void note(Note type, std::uint64_t number, const void *data = nullptr, std::uint64_t bytes = 0) noexcept {
     append(static_cast<std::uint32_t>(type), nullptr, nullptr, number, data, bytes);
   }
