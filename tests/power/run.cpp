@@ -36,7 +36,7 @@ struct Job {
 };
 
 void work(const Job &job, const std::atomic<bool> &stop, std::atomic<std::uint64_t> *finished) {
-  record_into(job.journal, job.plan.pace);
+  if (job.plan.record_disk) record_into(job.journal, job.plan.pace);
   platform::plant(job.plan.planted);
   auto world = std::make_unique<World>(job.folder, job.plan.options);
   Worker worker(world.get(), job.journal, job.worker);
@@ -121,7 +121,7 @@ void Crowd::stop() {
 
 void Crowd::audit(const std::string &when) {
   expect_child("audit " + when, [&] {
-    record_into(journal_, plan_.pace);
+    if (plan_.record_disk) record_into(journal_, plan_.pace);
     platform::plant(plan_.planted);
     Promises promises;
     for (const Entry &entry : journal_->read()) promises.apply(entry);

@@ -26,6 +26,7 @@ struct RunPlan {
   bool only_ledger = false;
   DiskPace pace{300};  // between a fast NVMe drive's write and a SATA one's, so that groups of commits form
   std::uint32_t planted = 0;
+  bool record_disk = true;  // false: notes only, at the disk's own pace
 };
 
 // Runs one crowd of workers in `folder`; every hand over of the domain is examined and recorded.
