@@ -106,10 +106,6 @@ class Domain {
   // or kFailed. A query may stand inside an update, not the other way round (kNestedMisuse).
   void begin() const;
   [[nodiscard]] Status end() const;
-  [[nodiscard]] Status end(Durability) const { return end(); }
-  void flush() const {}
-  void checkpoint() const {}
-  RecoveryInfo recovery() const { return {}; }
   void begin_query() const;
   void end_query() const;                              // Error(kQueryWrote) names the first byte stored to
   void abort() const;                                  // rolls back and ends the outermost instance, whatever its depth
