@@ -186,8 +186,7 @@ Errc LogReader::judge_end() noexcept {
   if (proof.error == Errc::kOk) return Errc::kOk;
   if (missing) return refuse(Errc::kLogMissing, "the file is gone, but " + proof.what);
   if (cut) return refuse(Errc::kLogMissing, "the file is cut short, but " + proof.what);
-  if (bad_header)
-    return refuse(proof.error, "the file's header is wrong (" + source_->folder() + "), but " + proof.what);
+  if (bad_header) return refuse(proof.error, "the file's header is wrong (" + header_why + "), but " + proof.what);
   return refuse(proof.error, "no valid record, but " + proof.what);
 }
 
