@@ -37,6 +37,7 @@ class RecordBuilder {
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }  // header included
   [[nodiscard]] std::uint32_t pages() const noexcept { return pages_; }
+  [[nodiscard]] const std::byte *buffer() const noexcept { return buffer_; }
 
  private:
   std::byte *buffer_;
