@@ -87,6 +87,7 @@ class DiskFile {
   void close() noexcept;
   [[nodiscard]] bool is_open() const noexcept { return static_cast<bool>(fd_); }
   [[nodiscard]] const std::string &path() const noexcept { return path_; }
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }  // to map it and to allocate blocks; never to write
   [[nodiscard]] Errc size(std::uint64_t *bytes) const noexcept;
   // False when the name is gone or the file is shorter than `bytes`.
   [[nodiscard]] bool is_whole(std::uint64_t bytes) const noexcept;

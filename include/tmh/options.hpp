@@ -53,13 +53,14 @@ enum class Durability : std::uint8_t {
   kStrict = 3,    // "strict": acknowledged when durable
 };
 
-// How long a strict commit waits for company before it writes the log: the first threshold reached ends the wait. Never when no
-// other instance is running. Specification: e.g. "commits=4,wait=50us,bytes=65536"; "none" means write at once.
+// Group commit (LIBTP, section 4.2): whoever writes the log waits for company, until one of its thresholds is reached. A participant is
+// active when a commit of its became durable in one of the last four writes. Specification: e.g.
+// "active=2,waiting=100,bytes=65536,wait=60us"; "none": write at once. Nobody waits when alone.
 struct GroupCommit {
-  std::uint32_t commits = 0;  // so many are waiting; 0: as many as took part in the last group
-  std::uint32_t wait_us =
-      40;  // so long; 0: do not wait. Derived: a quarter of the cheapest durable write measured (95 to 180 us)
-  std::uint32_t bytes = 1u << 16;  // so much is to be written
+  std::uint32_t active_min = 2;         // group threshold: with fewer active participants nobody waits
+  std::uint32_t waiting_percent = 100;  // wait threshold: of the active ones, so many wait already
+  std::uint32_t bytes = 1u << 16;       // logdelay threshold: so much is to be written
+  std::uint32_t wait_us = 60;           // never longer; half of the cheapest durable write measured here (95 to 180 us)
   friend constexpr bool operator==(const GroupCommit &, const GroupCommit &) noexcept = default;
 };
 

@@ -67,9 +67,11 @@ struct RecordHeaderV1 {          // offset
 };
 static_assert(sizeof(RecordHeaderV1) == 64 && std::has_unique_object_representations_v<RecordHeaderV1>);
 
+// What the first record of a generation says about the one before, so that a reader who comes from further back knows where that one
+// ended, and can tell an end from damage. RecoveryReport::open is what to write.
 struct OpenPayloadV1 {
-  std::uint64_t previous_end;         // LSN behind the last record of the generation before
-  std::uint32_t previous_generation;  // 0: there was none
+  std::uint64_t previous_end;         // LSN behind the last record that counts before this one
+  std::uint32_t previous_generation;  // that record's; 0: there was none
   std::uint32_t reserved_zero;
 };
 static_assert(sizeof(OpenPayloadV1) == 16 && std::has_unique_object_representations_v<OpenPayloadV1>);
@@ -97,6 +99,12 @@ inline constexpr Lsn kFirstLsn = kLogBlockBytes;  // file 0, behind its header
   const std::uint64_t offset = end % file_bytes;
   if (offset == 0) return end + kLogBlockBytes;  // the file before is full to the last byte
   return offset + bytes <= file_bytes ? end : end - offset + file_bytes + kLogBlockBytes;
+}
+
+// Where the kOpen record goes when the last record that counts ends at `end`: the next block that holds nothing of value.
+[[nodiscard]] constexpr Lsn open_position(Lsn end, std::uint64_t file_bytes) noexcept {
+  const Lsn block = (end + kLogBlockBytes - 1) / kLogBlockBytes * kLogBlockBytes;
+  return block % file_bytes == 0 ? block + kLogBlockBytes : block;
 }
 
 }  // namespace tmh::storage
