@@ -213,8 +213,9 @@ void DurableDomain::stop() noexcept {
 
 bool DurableDomain::checkpoint_is_due() const noexcept {
   const LogState &s = state();
-  const std::uint64_t log = s.durable_lsn.load(std::memory_order_relaxed) -
-                            std::min(s.durable_lsn.load(std::memory_order_relaxed), s.checkpoint_lsn.load(std::memory_order_relaxed));
+  const std::uint64_t log =
+      s.durable_lsn.load(std::memory_order_relaxed) -
+      std::min(s.durable_lsn.load(std::memory_order_relaxed), s.checkpoint_lsn.load(std::memory_order_relaxed));
   if (log == 0) return false;
   const std::uint64_t since = platform::coarse_ns() - s.checkpoint_ns.load(std::memory_order_relaxed);
   // After a failed or held-up one not at every tick.

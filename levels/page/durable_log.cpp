@@ -101,7 +101,8 @@ Errc DurableLog::make_file() noexcept {
   Errc error = Errc::kOk;
   if (is_there)  // made before the last recovery, or by one that died before it said so
     error = storage::verify_log_file(storage::log_file_path(memory_.folder(), index), log, index);
-  if (is_there && (error == Errc::kOk || index <= storage::file_of(s.durable_lsn.load(std::memory_order_relaxed), s.file_bytes))) {
+  if (is_there &&
+      (error == Errc::kOk || index <= storage::file_of(s.durable_lsn.load(std::memory_order_relaxed), s.file_bytes))) {
     // as it is
   } else if (!is_there && !present.empty() && present.front() < s.reusable_below.load(std::memory_order_acquire)) {
     error = storage::recycle_log_file(memory_.folder(), log, present.front(), index);
@@ -325,7 +326,8 @@ Errc DurableLog::finish_record(RecordKind kind, const CommitLogEntry &first) noe
 Errc DurableLog::write_open(const storage::OpenPayloadV1 &open) noexcept {
   const storage::FlushPoint at = point();
   writer_.start();
-  if (const Errc error = writer_.append_open(at.clock, platform::wall_clock_ns(), open); error != Errc::kOk) return error;
+  if (const Errc error = writer_.append_open(at.clock, platform::wall_clock_ns(), open); error != Errc::kOk)
+    return error;
   if (const Errc error = writer_.write(); error != Errc::kOk) return error;
   writer_.publish(at.position, at.clock, 0);
   return Errc::kOk;

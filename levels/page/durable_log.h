@@ -88,8 +88,8 @@ class DurableLog {
   const platform::LockTag tag_;
   const GroupCommit group_;
   const unsigned cores_;
-  storage::RecordPlan plan_;    // of the instance's thread
-  storage::LogWriter writer_;   // under LogState::lock
+  storage::RecordPlan plan_;   // of the instance's thread
+  storage::LogWriter writer_;  // under LogState::lock
   std::vector<std::byte> buffer_;
   storage::RecordBuilder record_;  // in buffer_
   std::uint32_t part_ = 0;         // of the commit being appended

@@ -24,7 +24,7 @@ inline constexpr std::uint32_t kLogStateVersion = 1;
 struct FlushPoint {
   std::uint64_t position;  // in the commit log ring
   Lsn lsn;
-  std::uint64_t clock;     // commit timestamp
+  std::uint64_t clock;  // commit timestamp
   std::uint64_t reserved_zero;
 };
 
