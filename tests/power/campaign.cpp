@@ -37,16 +37,25 @@ void use_memory_for_images() {
     setenv("TMPDIR", "/dev/shm", 1);  // this process and its children: images need no disk
 }
 
-// Half of them anywhere, half of them not between two stores of one data file: most entries are those.
+// A third of them anywhere, a third not between two stores of one data file (most entries are those), a third in the middle of an
+// operation, where sectors and names are open.
 std::vector<Cut> choose_cuts(const std::vector<Entry> &entries, std::uint64_t count, std::uint64_t seed) {
+  using platform::DiskOp;
   std::mt19937_64 random(seed);
-  std::vector<std::size_t> others;
+  std::vector<std::size_t> others, open;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].is_note() || entries[i].op() != platform::DiskOp::kHomeWrite) others.push_back(i);
+    const Entry &entry = entries[i];
+    if (entry.is_note() || entry.op() != DiskOp::kHomeWrite) others.push_back(i);
+    if (entry.is_note()) continue;
+    if (entry.op() == DiskOp::kWriteDurable || entry.op() == DiskOp::kSync || entry.op() == DiskOp::kRename ||
+        entry.op() == DiskOp::kCreate || entry.op() == DiskOp::kUnlink || entry.op() == DiskOp::kFolderSync)
+      open.push_back(i);
   }
   std::vector<Cut> cuts;
   for (std::uint64_t i = 0; i < count; ++i) {
-    const std::size_t behind = i % 2 == 0 ? random() % entries.size() : others[random() % others.size()];
+    std::size_t behind = random() % entries.size();
+    if (i % 3 == 1) behind = others[random() % others.size()];
+    if (i % 3 == 2 && !open.empty()) behind = open[random() % open.size()];
     cuts.push_back({behind, random()});
   }
   std::sort(cuts.begin(), cuts.end(), [](const Cut &a, const Cut &b) { return a.behind < b.behind; });

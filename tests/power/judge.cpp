@@ -58,13 +58,13 @@ std::string live(const std::string &folder, const Promises &promises, const Mode
   if (const std::string why = examine(&world, promises, &mine, &ids); !why.empty()) return "after recovery: " + why;
   report->g = ids.size();
   journal->note(Note::kRecovered, ids.size(), ids.data(), ids.size() * sizeof ids[0]);
-  WorkerPlan worker_plan;
+  WorkerPlan worker_plan = plan.further;
   worker_plan.worker = kFirstJudgeWorker + plan.depth;
   worker_plan.first_attempt = 1 + (seed & 0xffff'ffff);
   worker_plan.seed = seed;
   Worker worker(&world, journal, worker_plan);
   for (std::uint64_t i = 0; i < plan.further_commits; ++i) {
-    if (!worker.update(i % 3 != 2)) break;
+    if (!worker.update(plan.all_strict || i % 3 != 2)) break;
   }
   Promises later = promises;
   for (const Entry &entry : journal->read()) later.apply(entry);
@@ -88,6 +88,7 @@ void judge_life(SimulatedDisk *disk, const Journal &journal, const Promises &pro
   const std::vector<Entry> entries = journal.read();
   std::vector<std::size_t> cuts;
   for (std::uint32_t i = 0; i < plan.cuts_within && !entries.empty(); ++i) cuts.push_back(random() % entries.size());
+  if (!cuts.empty()) cuts.front() = entries.size() - 1;  // the power also goes when nothing is under way
   std::sort(cuts.begin(), cuts.end());
   Promises now = promises;
   Model at = model;

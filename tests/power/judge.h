@@ -14,6 +14,7 @@
 #include "tests/power/effects.h"
 #include "tests/power/journal.h"
 #include "tests/power/promises.h"
+#include "tests/power/worker.h"
 #include "tests/power/world.h"
 
 namespace tmh::test::power {
@@ -24,6 +25,8 @@ struct JudgePlan {
   std::uint32_t cuts_within = 3;  // of each recovery that is recorded
   std::uint64_t further_commits = 3;
   std::uint32_t planted = 0;  // platform::Planted
+  WorkerPlan further;         // how the further commits are
+  bool all_strict = false;    // they wait for the disk one by one; else every third is buffered
 };
 
 struct Tally {

@@ -48,7 +48,7 @@ bool Worker::update(bool strict) {
     }
     const Effects effects = choose_effects();
     world_->perform(effects);
-    if (random(kAbortOneIn) == 0) {
+    if (!plan_.only_ledger && random(kAbortOneIn) == 0) {
       domain.abort();
       return true;
     }
@@ -57,6 +57,7 @@ bool Worker::update(bool strict) {
     const Status status = strict ? domain.end() : domain.end(Durability::kBuffered);
     const Note note = status != Status::kCommitted ? Note::kAborted : strict ? Note::kStrictAck : Note::kBufferedAck;
     journal_->note(note, effects.g, &effects.id, sizeof effects.id);
+    plan_.first_words = status == Status::kCommitted ? 0 : plan_.first_words;
     if (status == Status::kCommitted) return true;
     domain.backoff();
   }
@@ -67,6 +68,8 @@ Effects Worker::choose_effects() {
   Effects effects;
   effects.id = std::uint64_t{plan_.worker} << 40 | attempt_++;
   effects.g = world_->g() + 1;
+  for (std::uint32_t word = 0; word < plan_.first_words; ++word)
+    store(&effects, kData, kManyFirstPage * kWordsPerPage + word, random_());
   if (plan_.only_ledger) return effects;
   const std::uint64_t dice = random(100);
   if (dice < 30) add_transfer(&effects);

@@ -14,7 +14,9 @@ struct WorkerPlan {
   std::uint32_t worker = 0;  // its list is worker % kLists
   std::uint64_t first_attempt = 1;
   std::uint64_t seed = 0;
-  bool only_ledger = false;  // nothing but G and the table: log records of 128 bytes, one like the other
+  // Nothing but G and the table: log records of 128 bytes, one like the other. The worker's first one has `first_words` words more.
+  bool only_ledger = false;
+  std::uint32_t first_words = 0;
   bool explicit_checkpoints = true;
 };
 
