@@ -54,7 +54,13 @@ bool Worker::update(bool strict) {
     }
     const std::vector<std::byte> encoded = effects.encode();
     journal_->note(Note::kIntent, effects.g, encoded.data(), encoded.size());
-    const Status status = strict ? domain.end() : domain.end(Durability::kBuffered);
+    Status status{};
+    try {
+      status = strict ? domain.end() : domain.end(Durability::kBuffered);
+    } catch (const Error &) {
+      if (plan_.errors_abort) journal_->note(Note::kAborted, effects.g, &effects.id, sizeof effects.id);
+      throw;
+    }
     const Note note = status != Status::kCommitted ? Note::kAborted : strict ? Note::kStrictAck : Note::kBufferedAck;
     journal_->note(note, effects.g, &effects.id, sizeof effects.id);
     plan_.first_words = status == Status::kCommitted ? 0 : plan_.first_words;

@@ -18,6 +18,7 @@ struct WorkerPlan {
   bool only_ledger = false;
   std::uint32_t first_words = 0;
   bool explicit_checkpoints = true;
+  bool errors_abort = false;  // an end() that throws promises that nothing of the transaction will ever be seen
 };
 
 class Worker {
