@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -27,7 +28,7 @@ namespace {
 
 using platform::DiskOp;
 
-constexpr std::uint64_t kEnough = 400;  // transactions: more than three log files
+constexpr std::uint64_t kEnough = 1500;  // transactions: about ten log files
 
 struct Fault {
   const char *name;
@@ -183,6 +184,8 @@ TEST_P(DiskFaultsEverywhereTest, CommitOrCheckpointFailsAndNothingAcknowledgedIs
     plan_->arm(GetParam().operation.op, GetParam().fault.error);
     const Errc first = work_until_error(world, worker);
     const bool struck = plan_->failed.load() != 0;
+    std::printf("%u operations failed, the calls said: %s\n", plan_->failed.load(), message(first));
+    std::fflush(stdout);
     EXPECT_EQ(first != Errc::kOk && !struck, false) << message(first) << " without a fault";
     if (first != Errc::kOk) {
       EXPECT_TRUE(is_right(first)) << message(first);

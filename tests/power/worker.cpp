@@ -46,8 +46,14 @@ bool Worker::update(bool strict) {
       domain.abort();
       return false;
     }
-    const Effects effects = choose_effects();
-    world_->perform(effects);
+    Effects effects;
+    try {
+      effects = choose_effects();
+      world_->perform(effects);
+    } catch (const Error &) {  // growing or mapping failed inside the instance
+      domain.abort();
+      throw;
+    }
     if (!plan_.only_ledger && random(kAbortOneIn) == 0) {
       domain.abort();
       return true;
