@@ -25,9 +25,10 @@ Domain open_domain(const Mode &mode, const std::string &folder, const std::strin
   options.tracking = mode.tracking;
   options.detection = mode.detection;
   options.policy = policy;
+  set_durability(&options, mode.durable);
   Domain domain = Domain::open(folder, options);
   const TrackingReport report = domain.tracking();
-  if (report.tracking != mode.tracking) {
+  if (mode.tracking != Tracking::kAuto && report.tracking != mode.tracking) {
     throw std::runtime_error(std::string("fell back to ") + to_string(report.tracking) + ": " + report.reason);
   }
   if (domain.detection() != mode.detection) throw std::runtime_error("the domain has the other detection mode");

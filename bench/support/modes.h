@@ -6,6 +6,8 @@
 
 #include <tmh/domain.hpp>
 
+#include "bench/support/durability.h"
+
 namespace tmh::bench {
 
 struct Mode {
@@ -13,13 +15,14 @@ struct Mode {
   Tracking tracking = Tracking::kAuto;
   Detection detection = Detection::kLazy;
   bool keeps_pages = false;  // hot: pages stay mapped between instances
+  Durable durable = Durable::kNone;
 };
 
 // Tracking modes, best first; signal also with eager detection, which is how the thesis detects conflicts.
 [[nodiscard]] const std::vector<Mode> &all_modes();
 
 // Opens (or joins) the domain in `folder` in exactly this mode. Throws std::runtime_error with the reason when the mode is
-// not to be had here; a fallback to another mode counts as that.
+// not to be had here; a fallback to another mode counts as that, unless tracking is kAuto.
 [[nodiscard]] Domain open_domain(const Mode &mode, const std::string &folder, const std::string &policy = {});
 
 // Why `mode` is not to be had; empty when it is. Opens a throw-away domain in a child process, in `folder`.
