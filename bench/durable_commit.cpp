@@ -40,7 +40,7 @@ constexpr const char *kOneFile = "-one-file";
 // What all rounds of one contestant with one number of processes came to.
 struct Series {
   std::vector<double> latencies_us;  // of all rounds
-  std::vector<double> medians_us, commits_per_s, log_bytes, disk_bytes;
+  std::vector<double> medians_us, commits_per_s, log_bytes, device_bytes;
   std::uint64_t retries = 0;
 };
 
@@ -134,7 +134,7 @@ class DurableCommit {
     series.medians_us.push_back(summarize(measurement.latencies_us).median);
     series.commits_per_s.push_back(measurement.commits_per_s());
     series.log_bytes.push_back(measurement.log_bytes_per_commit);
-    series.disk_bytes.push_back(measurement.disk_bytes_per_commit);
+    series.device_bytes.push_back(measurement.device_bytes_per_commit);
     series.retries += measurement.retries;
   }
 
@@ -160,13 +160,13 @@ class DurableCommit {
   void print_table(unsigned processes, Report *report) const {
     const std::string floor_name = best_floor(processes);
     const Series *floor = find(floor_name, processes), *reference = find(kReference, processes);
-    Table table({"contestant", "mean us", "median us", "p99", "p99.9", "commits/s", "log B", "disk B", "retries",
+    Table table({"contestant", "mean us", "median us", "p99", "p99.9", "commits/s", "log B", "device B", "retries",
                  "median/floor", "median/BDB", "commits/s /BDB"});
     for (const auto &contestant : contestants_) {
       const Series *series = find(contestant->name(), processes);
       if (series == nullptr) continue;
       const Summary median = summarize(series->medians_us), rate = summarize(series->commits_per_s);
-      const Summary log_bytes = summarize(series->log_bytes), disk_bytes = summarize(series->disk_bytes);
+      const Summary log_bytes = summarize(series->log_bytes), device_bytes = summarize(series->device_bytes);
       const double p99 = quantile(series->latencies_us, 0.99), p999 = quantile(series->latencies_us, 0.999);
       const double retries = static_cast<double>(series->retries) /
                              static_cast<double>(std::max<std::size_t>(1, series->latencies_us.size()));
@@ -181,8 +181,9 @@ class DurableCommit {
                                                                 : " (!)";
       table.add({contestant->name() + mark, number(mean(series->latencies_us)), with_mad(median), number(p99),
                  number(p999), with_mad(rate),
-                 contestant->counts_log() == CountsLog::kNo ? "-" : number(log_bytes.median), number(disk_bytes.median),
-                 number(retries), with_mad(to_floor), with_mad(to_reference), with_mad(rate_to_reference)});
+                 contestant->counts_log() == CountsLog::kNo ? "-" : number(log_bytes.median),
+                 number(device_bytes.median), number(retries), with_mad(to_floor), with_mad(to_reference),
+                 with_mad(rate_to_reference)});
       Json row;
       row["contestant"] = contestant->name();
       row["processes"] = processes;
@@ -195,7 +196,7 @@ class DurableCommit {
       row["us_longest"] = quantile(series->latencies_us, 1);
       put(row, "commits_per_s", rate);
       if (contestant->counts_log() != CountsLog::kNo) row["log_bytes_per_commit"] = log_bytes.median;
-      row["disk_bytes_per_commit"] = disk_bytes.median;
+      row["device_bytes_per_commit"] = device_bytes.median;
       row["retries_per_commit"] = retries;
       if (floor != nullptr) put(row, "median_to_floor", to_floor);
       if (reference != nullptr) {

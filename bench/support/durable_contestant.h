@@ -65,7 +65,7 @@ class Contestant {
   [[nodiscard]] virtual bool runs_with(unsigned processes) const { return processes > 0; }
   // Why it cannot work in `folder`; empty when it can. Leaves nothing there.
   [[nodiscard]] virtual std::string why_unavailable(const std::string &folder) const { return (void)folder, ""; }
-  // In the parent, before the members are forked. May only set up memory that they share.
+  // In the parent, before the members of a measurement are forked: what they share besides the folder.
   virtual void prepare(const Plan &plan) { (void)plan; }
   // In an empty folder.
   virtual void create(const std::string &folder, const Plan &plan) = 0;

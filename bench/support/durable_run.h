@@ -21,10 +21,10 @@ struct Workload {
 };
 
 struct Measurement {
-  std::vector<double> latencies_us;  // of every commit of every process
-  double elapsed_us = 0;             // from the first start to the last finish
-  double log_bytes_per_commit = 0;   // as the contestant counts; 0 when it does not
-  double disk_bytes_per_commit = 0;  // that the kernel was told to write, by these processes (write_bytes of proc(5))
+  std::vector<double> latencies_us;    // of every commit of every process
+  double elapsed_us = 0;               // from the first start to the last finish
+  double log_bytes_per_commit = 0;     // as the contestant counts; 0 when it does not
+  double device_bytes_per_commit = 0;  // sent to the device meanwhile, by anybody on this machine; 0: it has no counter
   std::uint64_t retries = 0;
   std::uint64_t content_hash = 0;  // of all records in order; 0 when it keeps none
   [[nodiscard]] double commits_per_s() const noexcept {
