@@ -17,6 +17,7 @@
 #include "bench/support/durable_run.h"
 #include "bench/support/options.h"
 #include "bench/support/report.h"
+#include "bench/support/team.h"
 
 namespace tmh::bench {
 namespace {
@@ -72,7 +73,7 @@ class DurableCommit {
     for (const auto &contestant : contestants_) {
       if (!contestant->note().empty()) std::printf("%s: %s\n", contestant->name().c_str(), contestant->note().c_str());
     }
-    if (const Json &system = environment(scratch_.path())["file_system"]; system == "tmpfs") {
+    if (environment(scratch_.path())["file_system"] == "tmpfs") {
       std::printf("NOTE: the scratch folder lies on tmpfs, where nothing is durable; choose another by --dir\n");
     }
     std::fflush(stdout);
@@ -157,53 +158,62 @@ class DurableCommit {
     return best;
   }
 
+  // What the others are divided by; null where it was not measured.
+  struct Yardsticks {
+    const Series *floor = nullptr, *reference = nullptr;
+  };
+
+  static void add_ratios(const Series &series, const Series *yardstick, const std::string &name,
+                         std::vector<std::string> *cells, Json *row) {
+    Summary median, rate;
+    if (yardstick != nullptr) {
+      median = summarize_ratio(series.medians_us, yardstick->medians_us);
+      rate = summarize_ratio(series.commits_per_s, yardstick->commits_per_s);
+      put(*row, "median_to_" + name, median);
+      put(*row, "commits_per_s_to_" + name, rate);
+    }
+    cells->push_back(with_mad(median));
+    cells->push_back(with_mad(rate));
+  }
+
+  static void add_row(const Contestant &contestant, const Series &series, const Yardsticks &yardsticks,
+                      unsigned processes, Table *table, Report *report) {
+    const Summary median = summarize(series.medians_us), rate = summarize(series.commits_per_s);
+    const double log_bytes = summarize(series.log_bytes).median, device_bytes = summarize(series.device_bytes).median;
+    const double p99 = quantile(series.latencies_us, 0.99), p999 = quantile(series.latencies_us, 0.999);
+    const double retries = static_cast<double>(series.retries) / static_cast<double>(series.latencies_us.size());
+    const bool is_floor = &series == yardsticks.floor, has_log = contestant.counts_log() != CountsLog::kNo;
+    Json row;
+    row["contestant"] = contestant.name();
+    row["processes"] = processes;
+    row["durability_note"] = contestant.note();
+    row["is_floor"] = is_floor;
+    row["us_mean"] = mean(series.latencies_us);
+    put(row, "us", median);
+    row["us_p99"] = p99;
+    row["us_p999"] = p999;
+    row["us_longest"] = quantile(series.latencies_us, 1);
+    put(row, "commits_per_s", rate);
+    if (has_log) row["log_bytes_per_commit"] = log_bytes;
+    row["device_bytes_per_commit"] = device_bytes;
+    row["retries_per_commit"] = retries;
+    const std::string mark = is_floor ? " (the floor)" : contestant.note().empty() ? "" : " (!)";
+    std::vector<std::string> cells = {
+        contestant.name() + mark, number(mean(series.latencies_us)), with_mad(median),     number(p99),    number(p999),
+        with_mad(rate),           has_log ? number(log_bytes) : "-", number(device_bytes), number(retries)};
+    add_ratios(series, yardsticks.floor, "floor", &cells, &row);
+    add_ratios(series, yardsticks.reference, "bdb", &cells, &row);
+    table->add(std::move(cells));
+    report->add("commit", std::move(row));
+  }
+
   void print_table(unsigned processes, Report *report) const {
-    const std::string floor_name = best_floor(processes);
-    const Series *floor = find(floor_name, processes), *reference = find(kReference, processes);
+    const Yardsticks yardsticks{find(best_floor(processes), processes), find(kReference, processes)};
     Table table({"contestant", "mean us", "median us", "p99", "p99.9", "commits/s", "log B", "device B", "retries",
-                 "median/floor", "median/BDB", "commits/s /BDB"});
+                 "/floor: median", "commits/s", "/BDB: median", "commits/s"});
     for (const auto &contestant : contestants_) {
       const Series *series = find(contestant->name(), processes);
-      if (series == nullptr) continue;
-      const Summary median = summarize(series->medians_us), rate = summarize(series->commits_per_s);
-      const Summary log_bytes = summarize(series->log_bytes), device_bytes = summarize(series->device_bytes);
-      const double p99 = quantile(series->latencies_us, 0.99), p999 = quantile(series->latencies_us, 0.999);
-      const double retries = static_cast<double>(series->retries) /
-                             static_cast<double>(std::max<std::size_t>(1, series->latencies_us.size()));
-      Summary to_floor, to_reference, rate_to_reference;
-      if (floor != nullptr) to_floor = summarize_ratio(series->medians_us, floor->medians_us);
-      if (reference != nullptr) {
-        to_reference = summarize_ratio(series->medians_us, reference->medians_us);
-        rate_to_reference = summarize_ratio(series->commits_per_s, reference->commits_per_s);
-      }
-      const std::string mark = contestant->name() == floor_name ? " (the floor)"
-                               : contestant->note().empty()     ? ""
-                                                                : " (!)";
-      table.add({contestant->name() + mark, number(mean(series->latencies_us)), with_mad(median), number(p99),
-                 number(p999), with_mad(rate),
-                 contestant->counts_log() == CountsLog::kNo ? "-" : number(log_bytes.median),
-                 number(device_bytes.median), number(retries), with_mad(to_floor), with_mad(to_reference),
-                 with_mad(rate_to_reference)});
-      Json row;
-      row["contestant"] = contestant->name();
-      row["processes"] = processes;
-      row["durability_note"] = contestant->note();
-      row["is_floor"] = contestant->name() == floor_name;
-      row["us_mean"] = mean(series->latencies_us);
-      put(row, "us", median);
-      row["us_p99"] = p99;
-      row["us_p999"] = p999;
-      row["us_longest"] = quantile(series->latencies_us, 1);
-      put(row, "commits_per_s", rate);
-      if (contestant->counts_log() != CountsLog::kNo) row["log_bytes_per_commit"] = log_bytes.median;
-      row["device_bytes_per_commit"] = device_bytes.median;
-      row["retries_per_commit"] = retries;
-      if (floor != nullptr) put(row, "median_to_floor", to_floor);
-      if (reference != nullptr) {
-        put(row, "median_to_bdb", to_reference);
-        put(row, "commits_per_s_to_bdb", rate_to_reference);
-      }
-      report->add("commit", std::move(row));
+      if (series != nullptr) add_row(*contestant, *series, yardsticks, processes, &table, report);
     }
     std::printf("\n%u %s: latency of a commit, us; median ±MAD %% of %zu rounds%s\n", processes,
                 processes == 1 ? "process" : "processes", options_.rounds,
@@ -230,14 +240,22 @@ int main(int argc, char **argv) {
   CLI::App app("Durable commits: this library, Berkeley DB, LMDB, SQLite, and the kernel calls alone",
                "durable_commit");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured")->capture_default_str();
-  app.add_option("--inserts", options.inserts, "timed commits of all processes together")->capture_default_str();
+  app.add_option("--rounds", options.rounds, "how often everything is measured")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--inserts", options.inserts, "timed commits of all processes together")
+      ->capture_default_str()
+      ->check(CLI::Range(std::uint64_t{tmh::bench::kTeamMembersMax}, std::uint64_t{1} << 24));
   app.add_option("--loaded", options.loaded, "records in the store before")->capture_default_str();
   app.add_option("--warm-up", options.warm_up, "commits of each process before the clock starts")
       ->capture_default_str();
   app.add_option("--floor-bytes", options.floor_bytes, "bytes that the floor makes durable per commit")
-      ->capture_default_str();
-  app.add_option("--processes", options.processes, "numbers of processes")->capture_default_str()->delimiter(',');
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--processes", options.processes, "numbers of processes")
+      ->capture_default_str()
+      ->delimiter(',')
+      ->check(CLI::Range(1U, tmh::bench::kTeamMembersMax));
   app.add_option("--only", options.only, "contestants whose names begin like this, e.g. floor,bdb-tuned,tmh")
       ->delimiter(',');
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::DurableCommit(options).run(); });
