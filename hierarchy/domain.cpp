@@ -119,6 +119,17 @@ DomainImpl &required(const std::shared_ptr<DomainImpl> &impl) {
   return *impl;
 }
 
+// Throws kNotDurable, kInstanceRunning (a thread that waits for readers must not be one).
+DurableDomain &durable_of(const std::shared_ptr<DomainImpl> &impl) {
+  const DomainImpl &domain = required(impl);
+  check(domain.usable());
+  if (domain.durable() == nullptr) {
+    platform::fail(Errc::kNotDurable, domain.folder());
+    raise(Errc::kNotDurable);
+  }
+  return *domain.durable();
+}
+
 const SegmentImpl &required(const std::shared_ptr<SegmentImpl> &impl) {
   if (impl == nullptr || impl->base == nullptr) {
     platform::fail(Errc::kNotMapped, "empty or unmapped segment handle");
@@ -219,6 +230,15 @@ Status Domain::end() const {
   check(required(impl_).end(false, &status));
   return status;
 }
+Status Domain::end(Durability durability) const {
+  if (durability != Durability::kStrict && durability != Durability::kBuffered) {
+    platform::fail(Errc::kBadDurability, "an end is strict or buffered");
+    detail::raise(Errc::kBadDurability);
+  }
+  Status status{};
+  check(required(impl_).end(false, &status, durability));
+  return status;
+}
 void Domain::end_query() const {
   Status status{};
   check(required(impl_).end(true, &status));
@@ -233,6 +253,20 @@ std::uint32_t Domain::depth() const noexcept { return impl_ == nullptr ? 0 : imp
 void Domain::advise_now(const void *address, Access access, std::size_t bytes) const {
   check(required(impl_).advise(address, access, bytes));
 }
+void Domain::flush() const { check(detail::durable_of(impl_).flush()); }
+void Domain::checkpoint() const { check(detail::durable_of(impl_).checkpoint()); }
+std::vector<std::string> Domain::archive(const std::string &folder) const {
+  std::vector<std::string> moved;
+  check(detail::durable_of(impl_).archive(folder, &moved));
+  return moved;
+}
+void Domain::backup(const std::string &folder) const { check(detail::durable_of(impl_).backup(folder)); }
+Durability Domain::durability() const noexcept { return impl_ == nullptr ? Durability{} : impl_->durability(); }
+RecoveryInfo Domain::recovery() const {
+  check(required(impl_).usable());
+  return impl_->durable() == nullptr ? RecoveryInfo{} : impl_->durable()->recovery();
+}
+
 void Domain::set_policy(std::string_view spec) const { check(required(impl_).set_policy(spec)); }
 Policy Domain::policy() const noexcept { return impl_ == nullptr ? Policy{} : impl_->policy(); }
 Detection Domain::detection() const noexcept { return impl_ == nullptr ? Detection{} : impl_->detection(); }
@@ -257,6 +291,12 @@ void Domain::backoff() const { required(impl_).backoff(); }
 std::uint64_t Domain::collect() const {
   check(required(impl_).usable());
   return impl_->collect();
+}
+
+RecoveryInfo recover(const std::string &folder, const RecoverOptions &options) {
+  RecoveryInfo info;
+  check(detail::DomainImpl::recover(folder, options, &info));
+  return info;
 }
 
 namespace detail {

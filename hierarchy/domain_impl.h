@@ -15,6 +15,7 @@
 #include <tmh/domain.hpp>
 
 #include "levels/page/domain_memory.h"
+#include "hierarchy/durable_domain.h"
 #include "levels/page/engine.h"
 #include "levels/storage/heap.h"
 
@@ -42,6 +43,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] static Errc open(const std::string &folder, const DomainOptions &options,
                                  std::shared_ptr<DomainImpl> *out);
   [[nodiscard]] Errc close() noexcept;
+  // Without opening: see tmh::recover().
+  [[nodiscard]] static Errc recover(const std::string &folder, const RecoverOptions &options, RecoveryInfo *info);
 
   // domain_segments.cpp
   [[nodiscard]] Errc map(const std::string &file, const SegmentOptions &options, std::shared_ptr<SegmentImpl> *out);
@@ -53,7 +56,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
   // instances.cpp
   [[nodiscard]] Errc begin(bool is_query) noexcept;
-  [[nodiscard]] Errc end(bool is_query, Status *status) noexcept;
+  // durability: of this commit's acknowledgement; unset: the domain's.
+  [[nodiscard]] Errc end(bool is_query, Status *status, Durability durability = Durability{}) noexcept;
   [[nodiscard]] Errc abort() noexcept;
   [[nodiscard]] Errc validate(Status *status) noexcept;
   [[nodiscard]] std::uint32_t depth() const noexcept;
@@ -68,12 +72,17 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Detection detection() const noexcept { return detection_; }
   [[nodiscard]] page::Engine &engine() const noexcept { return *engine_; }
   [[nodiscard]] page::DomainMemory &memory() const noexcept { return *memory_; }
+  [[nodiscard]] Durability durability() const noexcept;
+  [[nodiscard]] DurableDomain *durable() const noexcept { return durable_.get(); }  // null: a volatile domain
   [[nodiscard]] Counters counters() const;
   [[nodiscard]] std::vector<ParticipantInfo> participants() const;
 
  private:
   [[nodiscard]] Errc attach();
   [[nodiscard]] Errc settle_options(bool fresh, Tracking *tracking);
+  [[nodiscard]] Errc wanted_durability(Durability *wanted) const;
+  [[nodiscard]] Errc open_durable(Durability wanted, bool fresh);
+  [[nodiscard]] Errc acknowledge(std::uint64_t durable_at, Durability durability) noexcept;
   [[nodiscard]] Errc check_overlap(const std::string &name, std::uint64_t offset, std::uint64_t size) const;
   [[nodiscard]] Errc find_or_add(const std::string &name, const SegmentOptions &options, std::uint32_t *number);
   [[nodiscard]] Errc add_record(const std::string &name, const SegmentOptions &options, std::uint32_t number);
@@ -95,6 +104,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   std::uint32_t slot_ = 0;
   std::atomic<bool> open_{false};
   std::unique_ptr<page::DomainMemory> memory_;
+  std::unique_ptr<DurableDomain> durable_;
   std::unique_ptr<page::Engine> engine_;
   mutable std::mutex segments_mutex_;
   std::vector<std::shared_ptr<SegmentImpl>> segments_;

@@ -119,15 +119,60 @@ Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
   return Errc::kOk;
 }
 
+Errc DomainImpl::wanted_durability(Durability *wanted) const {
+  *wanted = Durability{};
+  if (const Errc error = from_environment("TMH_DURABILITY", Errc::kBadDurability, durability_values(), wanted);
+      error != Errc::kOk)
+    return error;
+  if (options_.durability != Durability{}) *wanted = options_.durability;
+  const std::uint64_t file_bytes = options_.log_file_bytes;
+  const bool is_right = file_bytes == 0 || (file_bytes % kPageBytes == 0 && file_bytes >= storage::kLogFileBytesMin &&
+                                            file_bytes <= storage::kLogFileBytesMax);
+  if (*wanted > Durability::kStrict || !is_right || options_.flush_interval_ms == 0)
+    return fail(Errc::kBadDurability,
+                std::string("right values: ") + durability_values() +
+                    "; log_file_bytes a multiple of 4096 from 1 MiB to 4 GiB; flush_interval_ms at least 1");
+  return Errc::kOk;
+}
+
+Durability DomainImpl::durability() const noexcept {
+  const std::uint32_t stored = memory_->control().header.durability;
+  return stored == 0 ? Durability::kNone : static_cast<Durability>(stored);
+}
+
+// REQUIRES the folder lock.
+Errc DomainImpl::open_durable(Durability wanted, bool fresh) {
+  if (wanted != Durability{} && wanted != durability())
+    return fail(Errc::kDurabilityMismatch, std::string("the domain's durability is ") + to_string(durability()));
+  GroupCommit group;
+  if (const Errc error = from_environment("TMH_GROUP_COMMIT", Errc::kBadDurability, group_commit_values(), &group);
+      error != Errc::kOk)
+    return error;
+  if (!options_.group_commit.empty() && parse(std::string_view(options_.group_commit), &group) != Errc::kOk)
+    return fail(Errc::kBadDurability, std::string("'").append(options_.group_commit).append("'; right values: ").append(
+                                          group_commit_values()));
+  if (durability() == Durability::kNone) return Errc::kOk;
+  durable_ = std::make_unique<DurableDomain>(*memory_, options_, group);
+  if (!fresh) return durable_->join();
+  RecoverOptions how;
+  how.progress = options_.recovery_progress;
+  return durable_->recover(how);
+}
+
 Errc DomainImpl::attach() {
   fork_generation_ = platform::fork_generation();
   if (!platform::crash_at_environment()) return fail(Errc::kBadArgument, "TMH_CRASH_AT names no step");
   if (const Errc error = page::DomainMemory::check_owner(folder_); error != Errc::kOk) return error;
+  Durability wanted{};
+  if (const Errc error = wanted_durability(&wanted); error != Errc::kOk) return error;
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
   memory_ = std::make_unique<page::DomainMemory>();
   bool fresh = false;
-  if (const Errc error = memory_->open(folder_, kAddressBase, &fresh); error != Errc::kOk) return error;
+  const std::uint32_t durability_if_new = wanted > Durability::kNone ? static_cast<std::uint32_t>(wanted) : 0;
+  if (const Errc error = memory_->open(folder_, kAddressBase, durability_if_new, &fresh); error != Errc::kOk)
+    return error;
+  if (const Errc error = open_durable(wanted, fresh); error != Errc::kOk) return error;
   Tracking tracking{};
   if (const Errc error = settle_options(fresh, &tracking); error != Errc::kOk) return error;
   const std::string name = options_.name.empty() ? program_name() : options_.name;
@@ -135,7 +180,13 @@ Errc DomainImpl::attach() {
   platform::step(platform::Step::kAttachSlotTaken);
   engine_ = std::make_unique<page::Engine>(*memory_, slot_, detection_);
   random_ ^= memory_->participant(slot_).incarnation.load(std::memory_order_relaxed) << 32;
-  if (const Errc error = engine_->start(tracking, fresh); error != Errc::kOk) {
+  if (durable_ != nullptr) {
+    durable_->attach(slot_);
+    engine_->use_log(&durable_->log());
+  }
+  Errc error = engine_->start(tracking, fresh);
+  if (error == Errc::kOk && durable_ != nullptr) error = durable_->start();
+  if (error != Errc::kOk) {
     memory_->participant(slot_).state.store(0, std::memory_order_release);
     return error;
   }
@@ -148,11 +199,15 @@ Errc DomainImpl::close() noexcept {
   if (runs_here()) return fail(Errc::kInstanceRunning, "close inside an instance");
   const std::scoped_lock guard(instance_mutex_, segments_mutex_);
   if (const Errc error = usable(); error != Errc::kOk) return error;
+  Errc result = Errc::kOk;
+  if (durable_ != nullptr) {
+    durable_->stop();
+    result = durable_->flush();  // versions go home only when they are durable
+  }
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
   open_.store(false, std::memory_order_release);
   engine_->detach();
-  Errc result = Errc::kOk;
   for (const auto &segment : segments_) {
     if (const Errc error = memory_->segment(segment->number).home.sync(); error != Errc::kOk) result = error;
     segment->base = nullptr;
@@ -161,14 +216,38 @@ Errc DomainImpl::close() noexcept {
   engine_.reset();
   // The last one out: nothing in the shared files is needed any more, unless a segment could not be reached.
   const bool last = !memory_->anyone_alive() && memory_->state().versions_live == 0;
+  if (last && durable_ != nullptr && result == Errc::kOk) result = durable_->close_clean();
+  durable_.reset();
   memory_->close(last);
   return result;
+}
+
+Errc DomainImpl::recover(const std::string &folder, const RecoverOptions &options, RecoveryInfo *info) {
+  struct stat control {};
+  if (stat((folder + "/tmh.control").c_str(), &control) != 0)
+    return fail(Errc::kNotADomain, folder + " holds no tmh.control");
+  std::string resolved;
+  if (const Errc error = resolve_folder(folder, &resolved); error != Errc::kOk) return error;
+  if (const Errc error = page::DomainMemory::check_owner(resolved); error != Errc::kOk) return error;
+  platform::FolderLock folder_lock;
+  if (const Errc error = folder_lock.acquire(resolved + "/tmh.lock"); error != Errc::kOk) return error;
+  page::DomainMemory memory;
+  bool fresh = false;
+  if (const Errc error = memory.open(resolved, kAddressBase, 0, &fresh); error != Errc::kOk) return error;
+  if (!memory.is_durable()) return fail(Errc::kNotDurable, resolved);
+  if (!fresh) return fail(Errc::kDomainInUse, resolved);
+  DurableDomain durable(memory, DomainOptions{}, GroupCommit{});
+  if (const Errc error = durable.recover(options); error != Errc::kOk) return error;
+  *info = durable.recovery();
+  memory.close(true);
+  return Errc::kOk;
 }
 
 DomainImpl::~DomainImpl() {
   if (platform::fork_generation() != fork_generation_) {
     // A forked child: mappings and slot are the parent's. Only the objects' memory is ours, and it is not worth the risk.
     (void)engine_.release();
+    (void)durable_.release();
     (void)memory_.release();
     return;
   }
@@ -200,6 +279,13 @@ Counters DomainImpl::counters() const {
   for (std::uint32_t i = 0; i < memory_->participants_high(); ++i) {
     const storage::Participant &record = memory_->participant(i);
     if (record.state.load(std::memory_order_acquire) != 0) add([&](Count c) { return record.count(c); });
+  }
+  if (const storage::LogState *log = memory_->log_state(); log != nullptr) {
+    out.log_bytes = log->log_bytes.load(std::memory_order_relaxed);
+    out.log_flushes = log->flushes.load(std::memory_order_relaxed);
+    out.log_commits = log->log_commits.load(std::memory_order_relaxed);
+    out.checkpoints = log->checkpoints.load(std::memory_order_relaxed);
+    out.log_files_made = log->files_made.load(std::memory_order_relaxed);
   }
   out.versions_live = state.versions_live;
   out.versions_bytes = out.versions_live * (kPageBytes + sizeof(page::VersionHead));

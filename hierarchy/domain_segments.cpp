@@ -245,10 +245,14 @@ Errc DomainImpl::extend(std::uint32_t segment, std::uint64_t size_bytes) noexcep
   const std::uint64_t size = size_of(segment);
   if (const Errc error = check_overlap(record.name, record.offset_bytes + size, size_bytes - size); error != Errc::kOk)
     return error;
-  if (const Errc error = memory_->segment(segment).home.extend(size_bytes); error != Errc::kOk) return error;
+  storage::Home &home = memory_->segment(segment).home;
+  if (const Errc error = home.extend(size_bytes); error != Errc::kOk) return error;
+  if (memory_->is_durable()) {  // before the size that promises it
+    if (const Errc error = home.sync(); error != Errc::kOk) return error;
+  }
   memory_->segment_size(segment).store(size_bytes,
                                        std::memory_order_release);  // pairs with size_of(): the file is long enough
-  return Errc::kOk;
+  return memory_->sync_control(&record, sizeof record);
 }
 
 std::uint64_t DomainImpl::size_of(std::uint32_t segment) const noexcept {

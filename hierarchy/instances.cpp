@@ -69,6 +69,14 @@ Errc DomainImpl::begin(bool is_query) noexcept {
     instance_mutex_.unlock();
     return error;
   }
+  if (durable_ != nullptr && !durable_->early_release()) {
+    if (const Errc error = durable_->log().wait(engine_->snapshot()); error != Errc::kOk) {
+      engine_->abort(AbortCause::kUser);
+      leave_turn();
+      instance_mutex_.unlock();
+      return error;
+    }
+  }
   advice_idle.store(engine_->is_steady(), std::memory_order_relaxed);
   running = {this, fork_generation_};
   nest_.push_back(is_query);
@@ -88,7 +96,7 @@ void DomainImpl::finish() noexcept {
   instance_mutex_.unlock();
 }
 
-Errc DomainImpl::end(bool is_query, Status *status) noexcept {
+Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   if (nest_.back() != is_query)
@@ -114,10 +122,20 @@ Errc DomainImpl::end(bool is_query, Status *status) noexcept {
     const auto segment = segment_at(reinterpret_cast<const void *>(outcome.query_wrote));
     error = fail(Errc::kQueryWrote, std::string("store to ") + text + (segment ? " in " + segment->name : ""));
   } else if (outcome.error != Errc::kOk) {
-    error = fail(outcome.error, "no room for the instance's versions");
+    if (platform::failure_detail().empty()) error = fail(outcome.error, "no room for the instance's versions");
+    error = outcome.error;
   }
   finish();
+  // Without instance_mutex_: other threads of this process may run meanwhile, and join the group.
+  if (error == Errc::kOk && outcome.status == Status::kCommitted) error = acknowledge(outcome.durable_at, durability);
   return error;
+}
+
+// When a strict commit returns, everything that it read and wrote is durable (D1).
+Errc DomainImpl::acknowledge(std::uint64_t durable_at, Durability durability) noexcept {
+  if (durable_ == nullptr) return Errc::kOk;
+  const bool is_strict = durability == Durability{} ? durable_->is_strict() : durability == Durability::kStrict;
+  return is_strict ? durable_->log().wait(durable_at) : Errc::kOk;
 }
 
 Errc DomainImpl::abort() noexcept {

@@ -35,6 +35,8 @@ constexpr Spelling<Tracking> kTrackings[] = {
     {"auto", Tracking::kAuto},     {"signal", Tracking::kSignal},        {"signal-hot", Tracking::kSignalHot},
     {"kernel", Tracking::kKernel}, {"kernel-hot", Tracking::kKernelHot},
 };
+constexpr Spelling<Durability> kDurabilities[] = {
+    {"none", Durability::kNone}, {"buffered", Durability::kBuffered}, {"strict", Durability::kStrict}};
 constexpr Spelling<Detection> kDetections[] = {{"lazy", Detection::kLazy}, {"eager", Detection::kEager}};
 
 constexpr std::string_view kBackoffMaxKey = "backoff-us-max=";
@@ -96,6 +98,37 @@ class PolicyParser {
   bool seen_us_max_ = false;
 };
 
+struct Threshold {
+  const char *key;
+  std::uint32_t GroupCommit::*field;
+  std::uint32_t max;
+  const char *unit;
+};
+constexpr Threshold kThresholds[] = {{"active", &GroupCommit::active_min, 65'536, ""},
+                                     {"waiting", &GroupCommit::waiting_percent, 100, ""},
+                                     {"bytes", &GroupCommit::bytes, 1u << 30, ""},
+                                     {"wait", &GroupCommit::wait_us, 1'000'000, "us"}};
+
+// "key=number" with its unit; each key once.
+bool parse_threshold(std::string_view text, GroupCommit *group, unsigned *seen) noexcept {
+  const auto equals = text.find('=');
+  if (equals == std::string_view::npos) return false;
+  for (unsigned i = 0; i < std::size(kThresholds); ++i) {
+    const Threshold &threshold = kThresholds[i];
+    if (text.substr(0, equals) != threshold.key || (*seen & (1u << i)) != 0) continue;
+    *seen |= 1u << i;
+    std::string_view number = text.substr(equals + 1);
+    if (!number.ends_with(threshold.unit)) return false;
+    number.remove_suffix(std::string_view(threshold.unit).size());
+    std::uint32_t value = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    if (error != std::errc() || end != number.data() + number.size() || value == 0 || value > threshold.max) return false;
+    group->*threshold.field = value;
+    return true;
+  }
+  return false;
+}
+
 template <class Enum, std::size_t N>
 Errc parse_enum(const Spelling<Enum> (&table)[N], std::string_view spec, Enum *out, Errc wrong) noexcept {
   if (out == nullptr) return Errc::kBadArgument;
@@ -128,6 +161,42 @@ Errc parse(std::string_view spec, Detection *out) noexcept {
   return parse_enum(kDetections, spec, out, Errc::kBadDetection);
 }
 
+Errc parse(std::string_view spec, Durability *out) noexcept {
+  return parse_enum(kDurabilities, spec, out, Errc::kBadDurability);
+}
+
+Errc parse(std::string_view spec, GroupCommit *out) noexcept {
+  if (out == nullptr) return Errc::kBadArgument;
+  GroupCommit group;
+  if (spec == "none") {
+    group.wait_us = 0;
+    *out = group;
+    return Errc::kOk;
+  }
+  for (unsigned seen = 0;;) {
+    const auto comma = spec.find(',');
+    if (!parse_threshold(spec.substr(0, comma), &group, &seen)) return Errc::kBadDurability;
+    if (comma == std::string_view::npos) break;
+    spec.remove_prefix(comma + 1);
+  }
+  *out = group;
+  return Errc::kOk;
+}
+
+std::string to_string(const GroupCommit &group) {
+  if (group.wait_us == 0) return "none";
+  std::string text;
+  for (const Threshold &threshold : kThresholds) {
+    if (!text.empty()) text += ',';
+    text += threshold.key;
+    text += '=';
+    text += std::to_string(group.*threshold.field);
+    text += threshold.unit;
+  }
+  return text;
+}
+const char *to_string(Durability durability) noexcept { return spell(kDurabilities, durability); }
+
 std::string to_string(const Policy &policy) {
   std::string text = spell(kConflicts, policy.conflict);
   text += ',';
@@ -152,5 +221,9 @@ const char *policy_values() noexcept {
 }
 const char *tracking_values() noexcept { return "auto, signal, signal-hot, kernel, kernel-hot"; }
 const char *detection_values() noexcept { return "lazy, eager"; }
+const char *durability_values() noexcept { return "none, buffered, strict"; }
+const char *group_commit_values() noexcept {
+  return "none, or comma-separated: active=1 to 65536, waiting=1 to 100, bytes=1 to 1073741824, wait=1us to 1000000us";
+}
 
 }  // namespace tmh

@@ -15,7 +15,8 @@ extern "C" {
 #endif
 
 #define XAC_NONDURABLE 0
-#define XAC_DURABLE 1
+#define XAC_DURABLE 1          /* xend returns when the commit would survive a power cut */
+#define XAC_DURABLE_BUFFERED 2 /* xend returns at once; durable within 100 ms, or after xFlush */
 #define XAC_COMMITTED 1
 #define XAC_ABORTED 2
 #define XAC_PENDING 3
@@ -35,7 +36,8 @@ extern "C" {
 #define PAGESIZE 4096 /* figures 4-1 and 4-3 use this name */
 #endif
 
-/* Opens (or creates) the domain in the folder `path`. flags: NONDURABLE; DURABLE is refused with a not-yet error. */
+/* Opens (or creates) the domain in the folder `path`, and recovers it when nobody else has it open. flags: NONDURABLE, DURABLE or
+ * XAC_DURABLE_BUFFERED; a domain keeps what it was created with. */
 int xInit(const char *path, int flags);
 /* Detaches; everything committed is in the mapped files on disk when it returns. Call after the last transaction. */
 int xShutdown(void);
@@ -54,7 +56,21 @@ int xendQuery(void);
 /* Advice: the current transaction will access the page of `addr` (READ or READ_WRITE). Affects speed only. */
 int setPageAccess(void *addr, int access);
 
+/* Durable domains (thesis, table 2.1 and section 3.2). */
+/* Data files catch up with the redo log: recovery starts here. Stops nobody. */
+int xCheckpoint(void);
+/* Checkpoint, then moves the log files that recovery does not need any more to the folder `to`. Returns how many. */
+int xArchive(const char *to);
+/* Recovers the domain in the folder `path`, which nobody has open, as the next xInit would. */
+int xRecover(const char *path);
+
 /* Beyond the thesis. */
+/* Returns when everything committed so far is durable. */
+int xFlush(void);
+/* xend, acknowledged as XAC_DURABLE or XAC_DURABLE_BUFFERED, whatever the domain's way is. */
+int xendAs(int durability);
+/* A consistent copy of the domain in the new folder `to`, while transactions go on. */
+int xBackup(const char *to);
 /* Transactional memory from the domain's heap segment (heap.tmh); inside a transaction only, rolled back with it. NULL: no room. */
 void *xMalloc(size_t bytes);
 void xFree(void *pointer);

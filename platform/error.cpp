@@ -63,8 +63,6 @@ const char *message(Errc code) noexcept {
       return "a query stored into a segment; its stores were discarded";
     case Errc::kDetached:
       return "this process was forked from a participant and has not opened the domain itself";
-    case Errc::kDurableNotYet:
-      return "durable domains are not implemented yet";
     case Errc::kBadPolicy:
       return "not a policy specification";
     case Errc::kBadTracking:
@@ -89,6 +87,22 @@ const char *message(Errc code) noexcept {
       return "the root exists with another size or type";
     case Errc::kOutOfMemory:
       return "the operating system refused memory or address space";
+    case Errc::kReadOnly:
+      return "the file system is mounted read-only";
+    case Errc::kLogDamaged:
+      return "the redo log is damaged before its end";
+    case Errc::kLogMissing:
+      return "a redo log file that is needed is gone or cut short";
+    case Errc::kLogFailed:
+      return "writing the redo log failed; the domain takes no commits until every process has reopened it";
+    case Errc::kNotDurable:
+      return "the call needs a durable domain";
+    case Errc::kDurabilityMismatch:
+      return "the domain was created with another durability";
+    case Errc::kBadDurability:
+      return "not a durability or group-commit specification";
+    case Errc::kDomainInUse:
+      return "the call needs the domain closed, and a process has it open";
   }
   return "unknown tmh error code";
 }

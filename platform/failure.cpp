@@ -20,8 +20,9 @@ Errc from_errno(int error) noexcept {
       return Errc::kDiskFull;
     case EACCES:
     case EPERM:
-    case EROFS:
       return Errc::kPermission;
+    case EROFS:
+      return Errc::kReadOnly;
     case ENOMEM:
       return Errc::kOutOfMemory;
     default:

@@ -117,6 +117,7 @@ std::uint64_t read_clock(clockid_t clock) noexcept {
 }  // namespace
 
 std::uint64_t monotonic_ns() noexcept { return read_clock(CLOCK_MONOTONIC); }
+std::uint64_t wall_clock_ns() noexcept { return read_clock(CLOCK_REALTIME); }
 std::uint64_t coarse_ns() noexcept { return read_clock(CLOCK_MONOTONIC_COARSE); }
 
 BootId this_boot() noexcept {

@@ -22,6 +22,8 @@ struct ProcessId {
 
 // The same clock at the kernel's tick (1 to 10 ms): 5 ns instead of 25, for stamps that only say "about when".
 [[nodiscard]] std::uint64_t coarse_ns() noexcept;
+// CLOCK_REALTIME.
+[[nodiscard]] std::uint64_t wall_clock_ns() noexcept;
 
 // 36 characters and a zero; all zeros when the kernel does not tell. Changes at every boot.
 struct BootId {

@@ -41,7 +41,20 @@ namespace tmh::platform {
   X(kReapDone, "reap-done")                        /* its slot is free */                                  \
   X(kRepairStart, "repair-start")                  /* lock inherited from a dead owner */                  \
   X(kRepairDone, "repair-done")                    /* links rebuilt */                                     \
-  X(kDetachStart, "detach-start")                  /* closing: nothing given back yet */
+  X(kDetachStart, "detach-start")                  /* closing: nothing given back yet */                   \
+  X(kLogStart, "log-start")                        /* log lock held, nothing written */                    \
+  X(kLogWrite, "log-write")                        /* records encoded, not on disk */                      \
+  X(kLogWritten, "log-written")                    /* on disk, not yet said to be */                       \
+  X(kLogPointFilled, "log-point-filled")           /* the new durable point is filled in, not counted */   \
+  X(kLogPublished, "log-published")                /* durable clock stored, nobody woken */                \
+  X(kLogFileMade, "log-file-made")                 /* a log file exists that nobody knows of */            \
+  X(kCheckpointStart, "checkpoint-start")          /* checkpoint lock held */                              \
+  X(kCheckpointCollected, "checkpoint-collected")  /* every version up to the point is home */             \
+  X(kCheckpointSynced, "checkpoint-synced")        /* data files synced, nothing says so */                \
+  X(kCheckpointStored, "checkpoint-stored")        /* checkpoint file written, log files not recycled */   \
+  X(kRecoverySalvaged, "recovery-salvaged")        /* the dead's last commits are in the log */            \
+  X(kRecoveryReplayed, "recovery-replayed")        /* data files and checkpoint hold everything */         \
+  X(kRecoveryDone, "recovery-done")                /* new generation's first record is durable */
 
 enum class Step : std::uint32_t {
 #define TMH_STEP_ENUM(id, name) id,

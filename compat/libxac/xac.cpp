@@ -110,6 +110,22 @@ Segment map_beginning(const Session &session, const std::string &name, std::uint
   return session.domain.map(name, options);
 }
 
+bool durability_of(int flags, tmh::Durability *out) noexcept {
+  switch (flags) {
+    case XAC_NONDURABLE:
+      *out = tmh::Durability::kNone;
+      return true;
+    case XAC_DURABLE:
+      *out = tmh::Durability::kStrict;
+      return true;
+    case XAC_DURABLE_BUFFERED:
+      *out = tmh::Durability::kBuffered;
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Held by the one xInit or xShutdown that runs. A flag and not a mutex: nobody ever waits for it, so it has no lock order.
 class ChangingSession {
  public:
@@ -143,8 +159,8 @@ extern "C" {
 
 int xInit(const char *path, int flags) {
   if (path == nullptr || *path == '\0') return fail(Errc::kBadArgument);
-  if (flags == XAC_DURABLE) return fail(Errc::kDurableNotYet);
-  if (flags != XAC_NONDURABLE) return fail(Errc::kBadArgument);
+  tmh::DomainOptions options;
+  if (!durability_of(flags, &options.durability)) return fail(Errc::kBadArgument);
   try {
     watch_forks();
     const ChangingSession changing;
@@ -156,7 +172,7 @@ int xInit(const char *path, int flags) {
     }
     if (g_session.load(std::memory_order_relaxed) != nullptr) return fail(Errc::kAlreadyInitialized);
     auto session = std::make_unique<Session>();
-    session->domain = tmh::Domain::open(path);
+    session->domain = tmh::Domain::open(path, options);
     // A pointer into the heap may stand in any segment, so a heap that exists is mapped before the first transaction.
     struct stat status;
     if (::stat((session->domain.folder() + "/" + kHeapName).c_str(), &status) == 0) (void)heap_of(*session);
@@ -232,6 +248,53 @@ int xbegin(void) {
 
 int xend(void) {
   return with_session([](Session &session) { return to_xac(session.domain.end()); });
+}
+
+int xendAs(int durability) {
+  return with_session([durability](Session &session) {
+    tmh::Durability wanted{};
+    if (!durability_of(durability, &wanted)) return fail(Errc::kBadArgument);
+    return to_xac(session.domain.end(wanted));
+  });
+}
+
+int xFlush(void) {
+  return with_session([](Session &session) {
+    session.domain.flush();
+    return 0;
+  });
+}
+
+int xCheckpoint(void) {
+  return with_session([](Session &session) {
+    session.domain.checkpoint();
+    return 0;
+  });
+}
+
+int xArchive(const char *to) {
+  return with_session([to](Session &session) {
+    if (to == nullptr || *to == '\0') return fail(Errc::kBadArgument);
+    return static_cast<int>(session.domain.archive(to).size());
+  });
+}
+
+int xBackup(const char *to) {
+  return with_session([to](Session &session) {
+    if (to == nullptr || *to == '\0') return fail(Errc::kBadArgument);
+    session.domain.backup(to);
+    return 0;
+  });
+}
+
+int xRecover(const char *path) {
+  if (path == nullptr || *path == '\0') return fail(Errc::kBadArgument);
+  try {
+    (void)tmh::recover(path);
+    return 0;
+  } catch (...) {
+    return fail(current_errc());
+  }
 }
 
 int xValidate(void) {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -106,6 +107,9 @@ class Domain {
   // or kFailed. A query may stand inside an update, not the other way round (kNestedMisuse).
   void begin() const;
   [[nodiscard]] Status end() const;
+  // The same, acknowledged as `durability` says and not as the domain does: kStrict returns when everything that the instance read and
+  // wrote is durable, kBuffered at once. Volatile domains take any. At an inner end it says nothing.
+  [[nodiscard]] Status end(Durability durability) const;
   void begin_query() const;
   void end_query() const;                              // Error(kQueryWrote) names the first byte stored to
   void abort() const;                                  // rolls back and ends the outermost instance, whatever its depth
@@ -117,6 +121,17 @@ class Domain {
   void advise(const void *address, Access access, std::size_t bytes = 1) const {
     if (!detail::advice_idle.load(std::memory_order_relaxed)) advise_now(address, access, bytes);  // relaxed: a hint
   }
+
+  // Durable domains; the others throw Error(kNotDurable). None stops transactions of others. Errors: kLogFailed, kDiskFull, kIo, kReadOnly.
+  void flush() const;       // returns when everything committed so far, by anybody, is durable
+  void checkpoint() const;  // data files catch up with the log, so that recovery starts here; not beyond what a slow reader holds
+  // Checkpoint, then moves the log files that recovery no longer needs into `folder` (made when missing) and names them. With
+  // DomainOptions::keep_log all of them since the domain's creation end there, and tmh::recover() can go back to any moment.
+  std::vector<std::string> archive(const std::string &folder) const;
+  // A consistent copy of the whole domain in a new `folder`; opening it there recovers it. Segments outside the folder: kBadArgument.
+  void backup(const std::string &folder) const;
+  [[nodiscard]] Durability durability() const noexcept;
+  [[nodiscard]] RecoveryInfo recovery() const;  // what this process's open() found; ran is false when it joined others
 
   void set_policy(
       std::string_view spec) const;  // this process, from the next instance on; kBadPolicy, kInstanceRunning
@@ -138,6 +153,18 @@ class Domain {
   explicit Domain(std::shared_ptr<detail::DomainImpl> impl) noexcept : impl_(std::move(impl)) {}
   std::shared_ptr<detail::DomainImpl> impl_;
 };
+
+// What recovery without opening may do: see recover().
+struct RecoverOptions {
+  std::uint64_t until_lsn = ~0ull;      // point in time: no transaction whose record ends beyond it
+  std::uint64_t until_time_ns = ~0ull;  // nor a later one (CLOCK_REALTIME)
+  std::string log_folder;               // where archive() put earlier log files
+  unsigned threads = 0;                 // 0: one per core
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+};
+// Recovers a durable domain that nobody has open, as the next open would; with `until` only up to there: what came later is gone for
+// good in this folder, so work on a backup. Errors: kDomainInUse, kNotDurable, kLogDamaged, kLogMissing, kIo, kDiskFull.
+RecoveryInfo recover(const std::string &folder, const RecoverOptions &options = {});
 
 // Segment that holds `address` in this process; empty handle when none does.
 [[nodiscard]] Segment segment_of(const void *address) noexcept;

@@ -36,7 +36,7 @@ enum class Errc : int {
   kNestedMisuse = 23,         // an update inside a query, or an end that does not match its begin
   kQueryWrote = 24,           // a query stored into a segment; the stores were discarded
   kDetached = 25,             // this process was forked from a participant and has not opened the domain itself
-  kDurableNotYet = 26,        // durable domains arrive with the redo log
+  // 26 was "durable domains arrive with the redo log"
   kBadPolicy = 27,            // not a policy specification
   kBadTracking = 28,          // not a tracking mode
   kBadDetection = 29,         // not a detection mode
@@ -49,6 +49,14 @@ enum class Errc : int {
   kFileShrunk = 36,           // a data file is shorter than its segment
   kRootMismatch = 37,         // root exists with another size or type
   kOutOfMemory = 38,          // the operating system refused memory or address space
+  kReadOnly = 39,             // the file system is mounted read-only
+  kLogDamaged = 40,           // the redo log is damaged before its end; the detail says where
+  kLogMissing = 41,           // a redo log file that recovery needs, or that is in use, is gone or cut short
+  kLogFailed = 42,   // writing the redo log failed; commits are refused until every process has reopened the domain
+  kNotDurable = 43,  // the call needs a durable domain
+  kDurabilityMismatch = 44,  // the domain was created with another durability
+  kBadDurability = 45,       // not a durability or group-commit specification
+  kDomainInUse = 46,         // the call needs the domain closed, and a process has it open
 };
 
 // One clear sentence per code. Never null. Async-signal-safe.

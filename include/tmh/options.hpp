@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -45,6 +46,24 @@ enum class Backoff : std::uint8_t {
   kAdaptive = 3,     // "backoff=adaptive": none while the other core makes progress, then exponential. Default.
 };
 
+// When a commit survives a power cut (DESIGN D1). A property of the domain, fixed by whoever creates it.
+enum class Durability : std::uint8_t {
+  kNone = 1,      // "none": data files are written at close; commits survive processes, not power cuts. Default.
+  kBuffered = 2,  // "buffered": acknowledged at once, durable within flush_interval_ms or after Domain::flush()
+  kStrict = 3,    // "strict": acknowledged when durable
+};
+
+// Group commit (LIBTP, section 4.2): whoever writes the log waits for company, until one of its thresholds is reached. A participant is
+// active when a commit of its became durable in one of the last four writes. Specification: e.g.
+// "active=2,waiting=100,bytes=65536,wait=60us"; "none": write at once. Nobody waits when alone.
+struct GroupCommit {
+  std::uint32_t active_min = 2;         // group threshold: with fewer active participants nobody waits
+  std::uint32_t waiting_percent = 100;  // wait threshold: of the active ones, so many wait already
+  std::uint32_t bytes = 1u << 16;       // logdelay threshold: so much is to be written
+  std::uint32_t wait_us = 60;           // never longer; half of the cheapest durable write measured here (95 to 180 us)
+  friend constexpr bool operator==(const GroupCommit &, const GroupCommit &) noexcept = default;
+};
+
 // A small pure value. Specification: comma-separated, any order, e.g. "oldest-wins,keep-age,backoff=adaptive".
 struct Policy {
   ConflictPolicy conflict = ConflictPolicy::kOldestWins;
@@ -56,17 +75,23 @@ struct Policy {
   friend constexpr bool operator==(const Policy &, const Policy &) noexcept = default;
 };
 
-// Parse one spelling. Errors: kBadPolicy, kBadTracking, kBadDetection; *out is untouched then.
+// Parse one spelling. Errors: kBadPolicy, kBadTracking, kBadDetection, kBadDurability; *out is untouched then.
 [[nodiscard]] Errc parse(std::string_view spec, Policy *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Tracking *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Detection *out) noexcept;
+[[nodiscard]] Errc parse(std::string_view spec, Durability *out) noexcept;
+[[nodiscard]] Errc parse(std::string_view spec, GroupCommit *out) noexcept;
 [[nodiscard]] std::string to_string(const Policy &policy);
 [[nodiscard]] const char *to_string(Tracking tracking) noexcept;
 [[nodiscard]] const char *to_string(Detection detection) noexcept;
+[[nodiscard]] const char *to_string(Durability durability) noexcept;
+[[nodiscard]] std::string to_string(const GroupCommit &group);
 // The right values, for a message that refuses a wrong one.
 [[nodiscard]] const char *policy_values() noexcept;
 [[nodiscard]] const char *tracking_values() noexcept;
 [[nodiscard]] const char *detection_values() noexcept;
+[[nodiscard]] const char *durability_values() noexcept;
+[[nodiscard]] const char *group_commit_values() noexcept;
 
 // An unset field (kAuto, 0, empty) takes the environment's value, then the default.
 struct DomainOptions {
@@ -74,6 +99,33 @@ struct DomainOptions {
   Tracking tracking = Tracking::kAuto;  // kAuto: TMH_TRACKING, else automatic
   std::string policy;                   // empty: TMH_POLICY, else the defaults of Policy
   std::string name;                     // shown for this participant; empty: the program's name
+
+  Durability durability = Durability{};  // unset: TMH_DURABILITY, else the domain's, else none
+  std::string group_commit;  // empty: TMH_GROUP_COMMIT, else the defaults of GroupCommit; this process's own
+  // Early release: may instances read what is committed and not yet durable? They are acknowledged after it either way (strict).
+  // false: a begin waits until everything committed is durable.
+  bool early_release = true;
+  std::uint32_t flush_interval_ms = 50;           // buffered: a commit is durable within twice this time
+  std::uint64_t log_file_bytes = 0;               // at creation only; multiple of 4096, 1 MiB to 4 GiB; 0: 32 MiB
+  std::uint64_t checkpoint_bytes = 64u << 20;     // automatic checkpoint after so much log
+  std::uint32_t checkpoint_interval_ms = 60'000;  // and after so long, when there was any
+  bool keep_log = false;                          // never recycle log files: Domain::archive() takes them
+  std::function<void(std::uint64_t done, std::uint64_t total)> recovery_progress;  // after 2 s; bytes of log
+};
+
+// What recovery at open found and did.
+struct RecoveryInfo {
+  bool ran = false;                // this open recovered the domain
+  bool was_clean = false;          // the last participant had closed it: nothing to replay
+  std::uint64_t transactions = 0;  // replayed
+  std::uint64_t salvaged = 0;      // committed, not yet in the log when the last process died; written to it first
+  std::uint64_t log_bytes = 0;
+  std::uint64_t pages = 0;     // page differences applied
+  bool tail_was_torn = false;  // what followed the last valid record was none
+  std::uint64_t torn_at = 0;   // its LSN
+  std::uint64_t end_lsn = 0;
+  std::uint64_t last_stamp = 0;
+  std::uint64_t total_us = 0;
 };
 
 enum class Layout : std::uint8_t {

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "levels/page/lines.h"
+#include "platform/disk.h"
+#include "platform/process.h"
 #include "platform/steps.h"
 
 namespace tmh::page {
@@ -74,23 +76,30 @@ void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
 void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp) noexcept {
   DomainState &state = memory_.state();
   const std::uint64_t incarnation = memory_.participant(self_).incarnation.load(std::memory_order_relaxed);
+  const std::uint64_t time_ns = memory_.log_state() != nullptr ? platform::wall_clock_ns() : 0;
+  const auto pages = static_cast<std::uint32_t>(writes.size());
   std::uint64_t at = state.log_head.load(std::memory_order_relaxed);
-  if (writes.size() > kLogEntries / 2) {
+  const auto enter = [&](std::uint64_t position, const Write &write, std::uint64_t page) {
+    CommitLogEntry &entry = memory_.log_entry(position);
+    entry.stamp.store(stamp, std::memory_order_relaxed);  // the release store of log_head orders it
+    entry.page = page;
+    entry.lines = write.lines;
+    entry.incarnation = incarnation;
+    entry.slot = write.slot;
+    entry.pages = pages;
+    entry.time_ns = time_ns;
+  };
+  if (is_wide(writes.size())) {
     // Too wide to list: everybody finds the ring overtaken and starts from the version list instead.
+    enter(at, writes.front(), kWideCommit);
     at += kLogEntries + 1;
   } else {
-    for (const Write &write : writes) {
-      CommitLogEntry &entry = memory_.log_entry(at++);
-      entry.stamp.store(stamp, std::memory_order_relaxed);  // the release store of log_head orders it
-      entry.page = static_cast<std::uint64_t>(write.page);
-      entry.lines = write.lines;
-      entry.incarnation = incarnation;
-    }
+    for (const Write &write : writes) enter(at++, write, static_cast<std::uint64_t>(write.page));
   }
   state.log_head.store(at, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
 }
 
-std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes) noexcept {
+std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage::Lsn log_end) noexcept {
   DomainState &state = memory_.state();
   const std::uint64_t stamp = state.clock.load(std::memory_order_relaxed) + 1;  // only lock holders store it
   for (std::size_t i = 0; i < writes.size(); ++i) {
@@ -100,6 +109,7 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes) noexcep
   step(Step::kCommitLinked);
   log(writes, stamp);
   step(Step::kCommitLogged);
+  if (memory_.log_state() != nullptr) memory_.log_state()->append_lsn[stamp & 1] = log_end;
   state.clock.store(stamp, std::memory_order_seq_cst);  // the commit point; seq_cst: file head
   step(Step::kCommitPublished);
   return stamp;
@@ -112,6 +122,11 @@ std::uint64_t ConsistencyTree::oldest_pin() const noexcept {
     oldest = std::min(oldest, memory_.participant(i).pin.load(std::memory_order_seq_cst));  // seq_cst: file head
   }
   return oldest;
+}
+
+std::uint64_t ConsistencyTree::oldest_stamp() const noexcept {
+  const Slot oldest = memory_.state().oldest;
+  return oldest == 0 ? ~0ull : memory_.version(oldest).stamp.load(std::memory_order_relaxed);
 }
 
 void ConsistencyTree::gather_pins() noexcept {
@@ -165,7 +180,8 @@ void ConsistencyTree::fold_into(Slot newer) noexcept {
 std::size_t ConsistencyTree::collect(std::size_t limit) noexcept {
   DomainState &state = memory_.state();
   if (state.oldest == 0) return 0;
-  const std::uint64_t oldest = oldest_pin();
+  // What is not durable stays here (D2): a data file may be written back at any time.
+  const std::uint64_t oldest = std::min(oldest_pin(), memory_.durable_clock());
   std::size_t sent = 0;
   while (state.oldest != 0 && sent < limit) {
     const Slot slot = state.oldest;
@@ -174,6 +190,7 @@ std::size_t ConsistencyTree::collect(std::size_t limit) noexcept {
     if (head.stamp.load(std::memory_order_relaxed) > oldest || !memory_.knows(page)) break;
     if (sent == 0) step(Step::kGcStart);
     copy_lines(memory_.home(page), memory_.version_data(slot), head.lines);
+    if (platform::disk_is_watched()) memory_.tell_home_written(page, head.lines);
     step(Step::kGcHomeCopied);
     unlink(slot);
     step(Step::kGcUnlinked);
@@ -188,8 +205,12 @@ void ConsistencyTree::fold_below(Slot slot) noexcept {
   const VersionHead &head = memory_.version(slot);
   if (!memory_.knows(PageId{head.page})) return;
   const std::uint64_t stamp = head.stamp.load(std::memory_order_relaxed);
-  while (head.older != 0 && !pinned_between(memory_.version(head.older).stamp.load(std::memory_order_relaxed), stamp))
+  const std::uint64_t durable = memory_.durable_clock();  // a version is what its log record will be made of
+  while (head.older != 0) {
+    const std::uint64_t older = memory_.version(head.older).stamp.load(std::memory_order_relaxed);
+    if (older > durable || pinned_between(older, stamp)) break;
     fold_into(slot);
+  }
 }
 
 void ConsistencyTree::fold_written(const std::vector<Write> &writes, std::uint64_t stamp) noexcept {
@@ -315,7 +336,7 @@ void ConsistencyTree::repair() noexcept {
   std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
   for (std::uint64_t i = 0;
        i < kLogEntries && head > 0 && memory_.log_entry(head - 1).stamp.load(std::memory_order_relaxed) > clock; ++i)
-    --head;
+    head -= memory_.log_entry(head - 1).page == kWideCommit && head > kLogEntries ? kLogEntries + 1 : 1;
   state.log_head.store(head, std::memory_order_release);
   // A segment that this process has not opened yet: whoever takes the lock next outside a handler opens it and repairs again.
   state.repair_again = all_known ? 0 : 1;

@@ -5,7 +5,7 @@
 // Invariant: (1) a snapshot s reads, for each line, the newest version stamped <= s that holds it, else home.
 //            (2) only committed nodes have children: a pin is a clock value that has been published.
 //            (3) eager domains: a PENDING instance could commit now (see access_table.h).
-//            Home of a page changes to a version stamped t only when every pin is >= t.
+//            Home of a page changes to a version stamped t only when every pin is >= t, and t is durable (durable_log.h).
 // Ordering:  clock.store(t) and pins are seq_cst: a beginner stores its pin and then reads the clock; a committer stores the clock and a
 //            collector then reads pins. Either the beginner sees the newer clock and starts again, or the collector sees the pin.
 //            With release/acquire both could miss each other, and home would change under a running snapshot.
@@ -37,7 +37,10 @@ class ConsistencyTree {
   void release(Slot slot) noexcept;
 
   // Commits: stamps and links the versions, appends to the commit log, publishes the clock. Returns the timestamp.
-  std::uint64_t publish(const std::vector<Write> &writes) noexcept;
+  // log_end: durable domains, where the redo log will end with this commit (DurableLog::room()).
+  std::uint64_t publish(const std::vector<Write> &writes, storage::Lsn log_end) noexcept;
+  // A commit of so many pages is not listed page by page in the commit log.
+  [[nodiscard]] static bool is_wide(std::size_t pages) noexcept { return pages > kLogEntries / 2; }
 
   // Sends versions home that no pin precedes, at most `limit`. Returns how many went.
   std::size_t collect(std::size_t limit) noexcept;
@@ -60,6 +63,8 @@ class ConsistencyTree {
   void release_reserved_of(std::uint32_t participant) noexcept;
 
   [[nodiscard]] std::uint64_t oldest_pin() const noexcept;
+  // Timestamp of the oldest version that is not home; ~0: there is none.
+  [[nodiscard]] std::uint64_t oldest_stamp() const noexcept;
 
  private:
   void push_free(Slot slot) noexcept;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -21,9 +22,11 @@ constexpr std::uint64_t kMetaChunkPages = 4096;
 using Blocks = platform::GrowingFile::Blocks;
 
 constexpr const char *kRebuildable[] = {"tmh.state",         "tmh.participants", "tmh.versions.head",
-                                        "tmh.versions.data", "tmh.commits",      "tmh.accesses"};
+                                        "tmh.versions.data", "tmh.commits",      "tmh.accesses", "tmh.log.state"};
 
 std::string meta_name(std::uint32_t segment) { return "tmh.pages." + std::to_string(segment); }
+
+std::string folder_of(const std::string &file) { return file.substr(0, file.find_last_of('/')); }
 
 Errc make_folder(const std::string &folder) noexcept {
   struct stat info {};
@@ -48,23 +51,27 @@ Errc DomainMemory::check_owner(const std::string &folder) noexcept {
   return Errc::kOk;
 }
 
-Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, bool *fresh) noexcept {
+Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, std::uint32_t durability,
+                        bool *fresh) noexcept {
   folder_ = folder;
   segments_ = std::make_unique<SegmentMemory[]>(storage::kSegmentsMax);
   if (const Errc error = make_folder(folder); error != Errc::kOk) return error;
-  if (const Errc error = open_control(address_base); error != Errc::kOk) return error;
+  if (const Errc error = open_control(address_base, durability); error != Errc::kOk) return error;
   if (const Errc error = open_state(fresh); error != Errc::kOk) return error;
   return open_segments();
 }
 
-Errc DomainMemory::open_control(std::uint64_t address_base) noexcept {
+Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durability) noexcept {
   const std::string file = path("tmh.control");
   struct stat info {};
   if (stat(file.c_str(), &info) != 0) {
     if (errno != ENOENT) return fail_errno(Errc::kIo, file);
-    const auto made = std::make_unique<storage::ControlFile>(storage::new_control(geteuid(), address_base));
+    const auto made = std::make_unique<storage::ControlFile>(storage::new_control(geteuid(), address_base, durability));
     remove_rebuildable_files();
     if (const Errc error = platform::replace_file(file, made.get(), sizeof *made); error != Errc::kOk) return error;
+    if (durability != 0) {
+      if (const Errc error = platform::sync_folder(folder_); error != Errc::kOk) return error;
+    }
   }
   std::string bytes;
   if (const Errc error = platform::read_file(file, 2 * storage::kControlBytes, &bytes); error != Errc::kOk)
@@ -180,9 +187,70 @@ void DomainMemory::close(bool remove_rebuildable) noexcept {
   if (remove_rebuildable) remove_rebuildable_files();
   segments_.reset();
   for (auto *file : {&control_file_, &state_file_, &participants_file_, &version_heads_file_, &version_data_,
-                     &log_file_, &accesses_file_})
+                     &log_file_, &accesses_file_, &log_state_file_})
     file->close();
   state_ = nullptr;
+  log_state_ = nullptr;
+}
+
+Errc DomainMemory::open_log_state(bool *usable) noexcept {
+  const bool existed = ::access(path("tmh.log.state").c_str(), F_OK) == 0;
+  if (const Errc error = log_state_file_.open(path("tmh.log.state"), storage::kLogStateBytes, storage::kLogStateBytes,
+                                              Blocks::kAllocated);
+      error != Errc::kOk)
+    return error;
+  log_state_ = reinterpret_cast<storage::LogState *>(log_state_file_.base());
+  *usable = existed && log_state_->magic == storage::kLogStateMagic && log_state_->version == storage::kLogStateVersion;
+  return Errc::kOk;
+}
+
+Errc DomainMemory::start_over() noexcept {
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) segments_[i].meta_file.close();
+  segments_ = std::make_unique<SegmentMemory[]>(storage::kSegmentsMax);
+  for (auto *file :
+       {&state_file_, &participants_file_, &version_heads_file_, &version_data_, &log_file_, &accesses_file_, &log_state_file_})
+    file->close();
+  log_state_ = nullptr;
+  remove_rebuildable_files();
+  bool fresh = false;
+  if (const Errc error = open_state(&fresh); error != Errc::kOk) return error;
+  return open_segments();
+}
+
+Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept {
+  if (!is_durable()) return Errc::kOk;
+  const std::string file = path("tmh.control");
+  const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte *>(from) - control_file_.base());
+  platform::home_written(file, offset, from, bytes);
+  platform::DiskFile control;
+  if (const Errc error = control.open(file, platform::DiskFile::Mode::kRead); error != Errc::kOk) return error;
+  return control.sync();
+}
+
+void DomainMemory::tell_home_written(PageId page, LineMask lines) const noexcept {
+  const storage::SegmentRecordV1 &record = control_->segments[storage::segment_number(page)];
+  const std::string file = segment_path(record);
+  for (; lines != 0; lines &= lines - 1) {
+    const auto in_page = static_cast<std::uint64_t>(std::countr_zero(lines)) * kLineBytes;
+    platform::home_written(file, record.offset_bytes + storage::page_offset(page) + in_page, home(page) + in_page,
+                           kLineBytes);
+  }
+}
+
+bool DomainMemory::holder_alive(void *context, platform::LockTag holder) noexcept {
+  const auto *memory = static_cast<const DomainMemory *>(context);
+  const std::uint32_t slot = platform::slot_of(holder);
+  if (slot >= storage::kParticipantsMax) return false;
+  const storage::Participant &record = memory->participant(slot);
+  // Whatever the record's state says: a process may die between giving its slot back and unlocking.
+  const auto names_holder = [&] {
+    return platform::lock_tag(slot, record.incarnation.load(std::memory_order_acquire)) == holder;
+  };
+  if (!names_holder()) return false;
+  const bool is_alive = record.is_alive();
+  std::atomic_thread_fence(
+      std::memory_order_acquire);  // pid and start time were read before the incarnation is read again
+  return is_alive && names_holder();
 }
 
 Errc DomainMemory::open_segments() noexcept {
@@ -218,6 +286,10 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
             made.open(segment_path(record), record.offset_bytes, record.size_bytes, record.max_bytes, true);
         error != Errc::kOk)
       return error;
+    if (is_durable()) {
+      if (const Errc error = made.sync(); error != Errc::kOk) return error;
+      if (const Errc error = platform::sync_folder(folder_of(segment_path(record))); error != Errc::kOk) return error;
+    }
   }
   storage::SegmentRecordV1 &entry = control_->segments[number];
   storage::SegmentRecordV1 sealed = record;
@@ -228,6 +300,10 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
   entry.checksum = sealed.checksum;
   // release: whoever sees state 1 sees the rest. Death before it leaves a free record.
   std::atomic_ref<std::uint32_t>(entry.state).store(1, std::memory_order_release);
+  // Record and address_next, each within one sector: a power cut leaves the old or the new one.
+  for (const auto &[at, bytes] : {std::pair<const void *, std::size_t>{&control_->header, 512}, {&entry, sizeof entry}}) {
+    if (const Errc error = sync_control(at, bytes); error != Errc::kOk) return error;
+  }
   std::atomic_ref<std::uint32_t>(control_->header.segment_generation).fetch_add(1, std::memory_order_release);
   return open_segments();
 }
@@ -250,6 +326,8 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
     record.instance.store(0, std::memory_order_relaxed);
     record.failed_instance.store(0, std::memory_order_relaxed);
     record.accesses.store(0, std::memory_order_relaxed);
+    record.waits_for.store(0, std::memory_order_relaxed);
+    record.last_flush.store(0, std::memory_order_relaxed);
     for (auto &count : record.counts) count.store(0, std::memory_order_relaxed);
     record.state.store(1, std::memory_order_release);
     if (i >= participants_high()) state_->participants_high.store(i + 1, std::memory_order_release);

@@ -13,7 +13,9 @@
 #include "levels/page/layout.h"
 #include "levels/storage/control.h"
 #include "levels/storage/home.h"
+#include "levels/storage/log_state.h"
 #include "levels/storage/participants.h"
+#include "platform/disk.h"
 #include "platform/files.h"
 
 namespace tmh::page {
@@ -31,7 +33,9 @@ class DomainMemory {
   // kWrongOwner when another user's domain lies there and we may not write it.
   [[nodiscard]] static Errc check_owner(const std::string &folder) noexcept;
   // Opens or creates the domain. `fresh`: no living participant was found, so the caller decides the detection mode.
-  [[nodiscard]] Errc open(const std::string &folder, std::uint64_t address_base, bool *fresh) noexcept;
+  // durability: of a domain that is created now (ControlHeaderV1::durability).
+  [[nodiscard]] Errc open(const std::string &folder, std::uint64_t address_base, std::uint32_t durability,
+                          bool *fresh) noexcept;
   void close(bool remove_rebuildable) noexcept;
 
   [[nodiscard]] DomainState &state() const noexcept { return *state_; }
@@ -47,6 +51,26 @@ class DomainMemory {
   [[nodiscard]] CommitLogEntry &log_entry(std::uint64_t position) const noexcept {
     return log_[position % kLogEntries];
   }
+  // Durable domains only, else null.
+  [[nodiscard]] storage::LogState *log_state() const noexcept { return log_state_; }
+  [[nodiscard]] std::byte *log_tails() const noexcept { return log_state_file_.base() + storage::kLogBlockBytes; }
+  // Commits up to it may go home: all when the domain is not durable. acquire pairs with LogWriter::publish().
+  [[nodiscard]] std::uint64_t durable_clock() const noexcept {
+    if (log_state_ == nullptr || platform::is_planted(platform::Planted::kApplyBeforeLog)) return ~0ull;
+    return log_state_->durable_clock.load(std::memory_order_acquire);
+  }
+  // Maps tmh.log.state. *usable: it was there already, of this boot (tmh.state says so) and of this version.
+  [[nodiscard]] Errc open_log_state(bool *usable) noexcept;
+  // Makes everything rebuildable anew. REQUIRES: alone.
+  [[nodiscard]] Errc start_over() noexcept;
+  [[nodiscard]] bool is_durable() const noexcept { return control_->header.durability != 0; }
+  // Durable domains: what was stored in these bytes of the control file is on disk when it returns.
+  [[nodiscard]] Errc sync_control(const void *from, std::size_t bytes) noexcept;
+  // Tells the watcher of disk writes (a test) what went home.
+  void tell_home_written(PageId page, LineMask lines) const noexcept;
+  [[nodiscard]] const std::string &folder() const noexcept { return folder_; }
+  // SharedLock's question; context: a DomainMemory.
+  static bool holder_alive(void *context, platform::LockTag holder) noexcept;
   [[nodiscard]] AccessEntry &access(Slot slot) const noexcept { return accesses_[slot]; }
   [[nodiscard]] SegmentMemory &segment(std::uint32_t number) const noexcept { return segments_[number]; }
   // Does the page exist, as far as any segment record says? (Bytes of shared memory are not believed.)
@@ -95,7 +119,7 @@ class DomainMemory {
   }
 
  private:
-  [[nodiscard]] Errc open_control(std::uint64_t address_base) noexcept;
+  [[nodiscard]] Errc open_control(std::uint64_t address_base, std::uint32_t durability) noexcept;
   [[nodiscard]] Errc open_state(bool *fresh) noexcept;
   [[nodiscard]] Errc open_rebuildable() noexcept;
   [[nodiscard]] Errc bound_state() noexcept;
@@ -104,13 +128,14 @@ class DomainMemory {
 
   std::string folder_;
   platform::GrowingFile control_file_, state_file_, participants_file_, version_heads_file_, version_data_, log_file_,
-      accesses_file_;
+      accesses_file_, log_state_file_;
   storage::ControlFile *control_ = nullptr;
   DomainState *state_ = nullptr;
   storage::Participant *participants_ = nullptr;
   VersionHead *version_heads_ = nullptr;
   CommitLogEntry *log_ = nullptr;
   AccessEntry *accesses_ = nullptr;
+  storage::LogState *log_state_ = nullptr;
   std::unique_ptr<SegmentMemory[]> segments_;
   std::uint32_t opened_generation_ = 0;
 };

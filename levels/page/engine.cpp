@@ -202,22 +202,6 @@ Errc Engine::unmap(std::uint32_t segment) noexcept {
   return Errc::kOk;
 }
 
-bool Engine::holder_alive(void *context, platform::LockTag holder) noexcept {
-  const auto *engine = static_cast<const Engine *>(context);
-  const std::uint32_t slot = platform::slot_of(holder);
-  if (slot >= storage::kParticipantsMax) return false;
-  const storage::Participant &record = engine->memory_.participant(slot);
-  // Whatever the record's state says: a process may die between giving its slot back and unlocking.
-  const auto names_holder = [&] {
-    return platform::lock_tag(slot, record.incarnation.load(std::memory_order_acquire)) == holder;
-  };
-  if (!names_holder()) return false;
-  const bool is_alive = record.is_alive();
-  std::atomic_thread_fence(
-      std::memory_order_acquire);  // pid and start time were read before the incarnation is read again
-  return is_alive && names_holder();
-}
-
 bool Engine::slot_alive(void *context, std::uint32_t slot) noexcept {
   const auto *engine = static_cast<const Engine *>(context);
   return slot < storage::kParticipantsMax && engine->memory_.participant(slot).is_alive();
@@ -225,7 +209,7 @@ bool Engine::slot_alive(void *context, std::uint32_t slot) noexcept {
 
 void Engine::lock(LockContext context) noexcept {
   DomainState &state = memory_.state();
-  const bool inherited = state.lock.lock(lock_tag_, holder_alive, this) == platform::Locked::kInherited;
+  const bool inherited = state.lock.lock(lock_tag_, DomainMemory::holder_alive, &memory_) == platform::Locked::kInherited;
   if (!inherited && state.repair_again == 0) return;
   // In a handler no file can be opened: what is unknown here stays unlinked, and repair_again stays set for the next holder.
   if (context == LockContext::kNormal) (void)memory_.open_segments();

@@ -24,6 +24,7 @@
 #include "levels/page/access_table.h"
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_memory.h"
+#include "levels/page/durable_log.h"
 #include "levels/page/local_pages.h"
 #include "platform/fault_handler.h"
 #include "platform/fault_ring.h"
@@ -56,6 +57,10 @@ class Engine {
   [[nodiscard]] Errc start(Tracking wanted, bool alone) noexcept;
   [[nodiscard]] const TrackingReport &tracking() const noexcept { return tracking_; }
 
+  // Durable domains: before the first instance.
+  void use_log(DurableLog *log) noexcept { log_ = log; }
+  [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
+
   [[nodiscard]] Errc map(std::uint32_t segment, std::byte **view) noexcept;
   [[nodiscard]] Errc unmap(std::uint32_t segment) noexcept;
   [[nodiscard]] const View *view_of(std::uintptr_t address) noexcept;
@@ -66,6 +71,8 @@ class Engine {
     AbortCause cause = AbortCause::kNone;
     std::uintptr_t query_wrote = 0;  // first byte stored to by a query
     Errc error = Errc::kOk;          // kNoSpace's reason
+    // Committed: to acknowledge it durably, every commit up to this timestamp must be durable.
+    std::uint64_t durable_at = 0;
   };
   [[nodiscard]] Outcome end() noexcept;
   void abort(AbortCause cause) noexcept;
@@ -96,7 +103,6 @@ class Engine {
   enum class LockContext : std::uint8_t { kNormal, kHandler };
   void lock(LockContext context = LockContext::kNormal) noexcept;
   void unlock() noexcept { memory_.state().lock.unlock(); }
-  static bool holder_alive(void *context, platform::LockTag holder) noexcept;
   static bool slot_alive(void *context, std::uint32_t slot) noexcept;
   void reap(std::uint32_t slot) noexcept;
   void reap_dead() noexcept;
@@ -152,6 +158,8 @@ class Engine {
   [[nodiscard]] Outcome commit_writes() noexcept;
   [[nodiscard]] Errc allocate_blocks() noexcept;
   [[nodiscard]] Errc fill_slots() noexcept;
+  void plan_log() noexcept;
+  [[nodiscard]] Errc lock_with_log_space(storage::Lsn *log_end) noexcept;
   void lock_when_turn_allows() noexcept;
   void wait_for_turn(std::uint32_t holder) noexcept;
   void settle_committed() noexcept;
@@ -185,6 +193,7 @@ class Engine {
   const Detection detection_;
   ConsistencyTree tree_;
   AccessTable accesses_;
+  DurableLog *log_ = nullptr;  // durable domains only
   TrackingReport tracking_;
   platform::FaultAroundSwitch fault_around_;
   platform::PageMap page_map_;

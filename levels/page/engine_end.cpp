@@ -92,6 +92,7 @@ Engine::Outcome Engine::end() noexcept {
     if (query_wrote_ == 0 && !writes_.empty()) query_wrote_ = first_difference(writes_.front());
     outcome.query_wrote = query_wrote_;
     outcome.status = Status::kCommitted;
+    outcome.durable_at = snapshot_;
     if (query_wrote_ != 0) {
       outcome.status = Status::kAborted;
       outcome.cause = AbortCause::kQueryWrote;
@@ -101,6 +102,7 @@ Engine::Outcome Engine::end() noexcept {
   } else if (writes_.empty()) {
     outcome.status =
         Status::kCommitted;  // read-only: consistent at its snapshot, which is where it stands in the serial order
+    outcome.durable_at = snapshot_;
   } else {
     outcome = commit_writes();
   }
@@ -164,27 +166,59 @@ Errc Engine::fill_slots() noexcept {
     reserved_.pop_back();
     copy_lines(memory_.version_data(write.slot), address_of(write.page), write.lines);
   }
+  if (log_ != nullptr) plan_log();
   step(Step::kCommitSlotsFilled);
   return Errc::kOk;
 }
 
+void Engine::plan_log() noexcept {
+  // What the ring does not list is found by scanning, and must come out in the same order: see DurableLog::append_wide().
+  if (ConsistencyTree::is_wide(writes_.size()))
+    std::sort(writes_.begin(), writes_.end(), [](const Write &a, const Write &b) { return a.page < b.page; });
+  log_->plan_begin();
+  for (const Write &write : writes_)
+    log_->plan_write(write, address_of(write.page), clean_copy(write.page, local(write.page)));
+}
+
+// Takes the domain lock when there is room for the commit's log records. An error: not taken.
+Errc Engine::lock_with_log_space(storage::Lsn *log_end) noexcept {
+  *log_end = 0;
+  for (;;) {
+    lock_when_turn_allows();
+    if (log_ == nullptr) return Errc::kOk;
+    const DurableLog::Room room = log_->room(writes_.size(), log_end);
+    if (room == DurableLog::Room::kYes) return Errc::kOk;
+    unlock();
+    if (const Errc error = log_->make_room(room); error != Errc::kOk) return error;
+  }
+}
+
 Engine::Outcome Engine::commit_writes() noexcept {
   Outcome outcome;
-  if (const Errc error = fill_slots(); error != Errc::kOk) {
+  const auto no_space = [&outcome](Errc error) {
     outcome.cause = AbortCause::kNoSpace;
     outcome.error = error;
     return outcome;
-  }
+  };
+  const auto take_slots_back = [this] {
+    for (const Write &write : writes_) reserved_.push_back(write.slot);
+  };
+  if (const Errc error = fill_slots(); error != Errc::kOk) return no_space(error);
   DomainState &state = memory_.state();
-  lock_when_turn_allows();
+  storage::Lsn log_end = 0;
+  if (const Errc error = lock_with_log_space(&log_end); error != Errc::kOk) {
+    take_slots_back();
+    return no_space(error);
+  }
   step(Step::kCommitLocked);
   if (!is_valid()) {
     outcome.cause = failed_cause_;
     unlock();
-    for (const Write &write : writes_) reserved_.push_back(write.slot);
+    take_slots_back();
     return outcome;
   }
-  const std::uint64_t stamp = tree_.publish(writes_);
+  const std::uint64_t stamp = tree_.publish(writes_, log_end);
+  outcome.durable_at = stamp;
   // release: everything this instance read comes before home may change under it
   self().pin.store(kNoPin, std::memory_order_release);
   step(Step::kCommitUnpinned);

@@ -21,7 +21,7 @@ using storage::LineMask;
 using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
-inline constexpr std::uint32_t kStateVersion = 2;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kStateVersion = 3;  // changes with every change of what is in these files
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come for the lock.
@@ -78,19 +78,26 @@ struct alignas(64) VersionHead {
   Slot older, newer;            // versions of the same page
   Slot list_older, list_newer;  // all versions in commit order
   Slot next_free;
-  std::uint64_t reserved_zero[1];
+  std::uint64_t reserved_zero[2];
+  // Second cache line, durable domains only: of each line in `lines` as committed, the 8-byte words that changed.
+  std::uint8_t words[storage::kLinesPerPage];
 };
-static_assert(sizeof(VersionHead) == 64);
+static_assert(sizeof(VersionHead) == 128 && offsetof(VersionHead, words) == 64);
 
-struct CommitLogEntry {
+struct alignas(64) CommitLogEntry {
   std::atomic<std::uint64_t>
       stamp;                  // read without the lock, also while an entry that a repair took back is written again
-  std::uint64_t page;         // PageId
+  std::uint64_t page;         // PageId; kWideCommit: of no page, see ConsistencyTree::log()
   LineMask lines;             // changed by this commit
   std::uint64_t incarnation;  // of the committer
+  Slot slot;                  // the version: it cannot change before its record is durable
+  std::uint32_t pages;        // of this commit: so many entries in a row
+  std::uint64_t time_ns;      // durable domains: CLOCK_REALTIME of the commit
+  std::uint64_t reserved_zero[2];
 };
-static_assert(sizeof(CommitLogEntry) == 32);
-inline constexpr std::uint64_t kLogEntries = 1u << 18;  // 8 MiB: 100 ms of the fastest small commits
+static_assert(sizeof(CommitLogEntry) == 64);
+inline constexpr std::uint64_t kLogEntries = 1u << 18;  // 16 MiB: 100 ms of the fastest small commits
+inline constexpr std::uint64_t kWideCommit = ~0ull;
 
 struct AccessEntry {  // eager: one instance touches one page
   std::uint64_t page;

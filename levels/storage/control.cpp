@@ -39,7 +39,7 @@ Errc verify_header(const ControlHeaderV1 &header, std::string *why) {
   if (header.format_version != kControlVersion) return refuse(Errc::kForeignVersion, "format_version");
   if (header.header_bytes != sizeof(ControlHeaderV1)) return refuse(Errc::kForeignVersion, "header_bytes");
   if (header.features_incompat != 0) return refuse(Errc::kUnsupportedFeature, "features_incompat");
-  if (header.durability != 0) return refuse(Errc::kUnsupportedFeature, "durability");
+  if (header.durability == 1 || header.durability > 3) return refuse(Errc::kUnsupportedFeature, "durability");
   if (header.page_bytes != kPageBytes || header.line_bytes != kLineBytes || header.segments_max != kSegmentsMax)
     return refuse(Errc::kForeignVersion, "page_bytes, line_bytes or segments_max");
   if (header.checksum != control_checksum(&header, offsetof(ControlHeaderV1, checksum)))
@@ -105,7 +105,7 @@ Errc verify_control(const void *data, std::size_t bytes, std::string *why) {
   return Errc::kOk;
 }
 
-ControlFile new_control(std::uint32_t owner_uid, std::uint64_t address_base) {
+ControlFile new_control(std::uint32_t owner_uid, std::uint64_t address_base, std::uint32_t durability) {
   ControlFile file{};
   file.header.magic = kControlMagic;
   file.header.format_version = kControlVersion;
@@ -114,6 +114,7 @@ ControlFile new_control(std::uint32_t owner_uid, std::uint64_t address_base) {
   file.header.line_bytes = kLineBytes;
   file.header.segments_max = kSegmentsMax;
   file.header.owner_uid = owner_uid;
+  file.header.durability = durability;
   if (getrandom(file.header.domain_id, sizeof file.header.domain_id, 0) < 0) file.header.domain_id[0] = address_base;
   file.header.address_base = address_base;
   file.header.address_next = address_base;

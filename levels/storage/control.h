@@ -30,7 +30,7 @@ struct ControlHeaderV1 {             // offset
   std::uint32_t line_bytes;          //   24  64
   std::uint32_t segments_max;        //   28  kSegmentsMax
   std::uint32_t owner_uid;           //   32  who created the domain
-  std::uint32_t durability;          //   36  0: none (other values arrive with the redo log)
+  std::uint32_t durability;          //   36  0: none, 2: buffered, 3: strict
   std::uint64_t domain_id[2];        //   40  random
   std::uint64_t address_base;        //   56  segments' fixed addresses begin here
   std::uint64_t checksum;            //   64  of bytes [0, 64)
@@ -78,6 +78,6 @@ void seal(SegmentRecordV1 *record) noexcept;
 // kShortFile, kNotADomain, kForeignVersion, kUnsupportedFeature, kCorrupt; *why names the field.
 [[nodiscard]] Errc verify_control(const void *data, std::size_t bytes, std::string *why);
 
-[[nodiscard]] ControlFile new_control(std::uint32_t owner_uid, std::uint64_t address_base);
+[[nodiscard]] ControlFile new_control(std::uint32_t owner_uid, std::uint64_t address_base, std::uint32_t durability = 0);
 
 }  // namespace tmh::storage

@@ -61,7 +61,10 @@ struct alignas(64) Participant {
   std::uint32_t reserved2_zero;
   // lines 3 to 6: totals
   alignas(64) std::atomic<std::uint64_t> counts[32];
-  alignas(64) std::uint64_t reserved3_zero[8];
+  // line 7: durability, by its owner; log writers read it
+  alignas(64) std::atomic<std::uint64_t> waits_for;  // commit timestamp that must become durable, 0: none
+  std::atomic<std::uint64_t> last_flush;             // LogState::flushes when its last strict commit was acknowledged
+  std::uint64_t reserved3_zero[6];
 
   void add(Count which, std::uint64_t amount) noexcept {
     auto &cell = counts[static_cast<std::uint32_t>(which)];

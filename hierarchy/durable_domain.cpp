@@ -1,0 +1,243 @@
+// hierarchy/durable_domain.cpp -- creating, recovering and closing a durable domain; the housekeeper.
+#include "hierarchy/durable_domain.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "levels/storage/log_files.h"
+#include "platform/failure.h"
+#include "platform/process.h"
+#include "platform/steps.h"
+
+namespace tmh::detail {
+
+using platform::fail;
+using platform::Step;
+using platform::step;
+using storage::CheckpointV1;
+using storage::LogState;
+
+namespace {
+// The housekeeper looks around this often at least; flush_interval_ms may ask for more.
+constexpr std::uint32_t kTickMsMax = 100;
+// One log file ahead: making one takes 20 to 100 ms, filling one at full speed longer.
+constexpr std::uint64_t kFilesAhead = 2;
+}  // namespace
+
+RecoveryInfo to_info(const storage::RecoveryReport &report) noexcept {
+  RecoveryInfo info;
+  info.ran = true;
+  info.was_clean = report.was_clean;
+  info.transactions = report.transactions;
+  info.log_bytes = report.log_bytes;
+  info.pages = report.pages;
+  info.tail_was_torn = report.tail_was_torn;
+  info.torn_at = report.torn_at;
+  info.end_lsn = report.end_lsn;
+  info.last_stamp = report.last_stamp;
+  info.total_us = report.total_us;
+  return info;
+}
+
+DurableDomain::DurableDomain(page::DomainMemory &memory, const DomainOptions &options,
+                             const GroupCommit &group) noexcept
+    : memory_(memory),
+      options_(options),
+      group_(group),
+      is_strict_(memory.control().header.durability == static_cast<std::uint32_t>(tmh::Durability::kStrict)) {}
+
+std::uint64_t DurableDomain::log_file_bytes() const noexcept {
+  return options_.log_file_bytes != 0 ? options_.log_file_bytes : storage::kLogFileBytesDefault;
+}
+
+// A new domain's log: file 0, empty, and a checkpoint that says so. Death in between leaves a domain without segments and without a
+// checkpoint, which the next open takes for new again.
+Errc DurableDomain::create_files() noexcept {
+  const auto &id = memory_.control().header.domain_id;
+  const storage::LogIdentity log{{id[0], id[1]}, log_file_bytes()};
+  if (const Errc error = storage::create_log_file(memory_.folder(), log, 0); error != Errc::kOk) return error;
+  CheckpointV1 first{};
+  first.generation = 1;
+  first.domain_id[0] = id[0];
+  first.domain_id[1] = id[1];
+  first.log_file_bytes = log.file_bytes;
+  first.lsn = first.previous_lsn = first.durable_lsn = storage::kFirstLsn;
+  first.stamp = 1;
+  first.time_ns = platform::wall_clock_ns();
+  first.is_clean = 1;
+  first.keep_all = options_.keep_log ? 1 : 0;
+  return checkpoint_file_.create(memory_.folder(), first);
+}
+
+Errc DurableDomain::open_checkpoint_file() noexcept {
+  const storage::ControlFile &control = memory_.control();
+  const Errc error = checkpoint_file_.open(memory_.folder(), control.header.domain_id);
+  if (error != Errc::kLogMissing) return error;
+  const bool has_segments =
+      std::any_of(std::begin(control.segments), std::end(control.segments), [](const auto &s) { return s.state != 0; });
+  return has_segments ? error : create_files();
+}
+
+Errc DurableDomain::join() noexcept {
+  if (const Errc error = checkpoint_file_.open(memory_.folder(), memory_.control().header.domain_id);
+      error != Errc::kOk)
+    return error;
+  bool usable = false;
+  if (const Errc error = memory_.open_log_state(&usable); error != Errc::kOk) return error;
+  return usable ? Errc::kOk : fail(Errc::kCorrupt, memory_.folder() + "/tmh.log.state");
+}
+
+Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
+  if (const Errc error = open_checkpoint_file(); error != Errc::kOk) return error;
+  bool usable = false;
+  if (const Errc error = memory_.open_log_state(&usable); error != Errc::kOk) return error;
+  if (usable) {
+    if (const Errc error = salvage(); error != Errc::kOk) return error;
+  }
+  if (const Errc error = memory_.start_over(); error != Errc::kOk) return error;
+  storage::RecoveryOptions how;
+  how.until_lsn = options.until_lsn;
+  how.until_time_ns = options.until_time_ns;
+  how.log_folder = options.log_folder;
+  how.threads = options.threads;
+  how.progress = options.progress;
+  storage::RecoveryReport report;
+  if (const Errc error = storage::recover(memory_.folder(), memory_.control(), &checkpoint_file_, how, &report);
+      error != Errc::kOk)
+    return error;
+  step(Step::kRecoveryReplayed);
+  const std::uint64_t salvaged = recovery_.salvaged;
+  recovery_ = to_info(report);
+  recovery_.salvaged = salvaged;
+  const Errc error = init_log_state(report);
+  step(Step::kRecoveryDone);
+  return error;
+}
+
+// Commits of this boot that were published and not yet in the log: buffered ones mostly, whose acknowledgement promised little, but
+// the death of processes need not lose them. Not when writing the log had failed: then nobody knows what is on disk.
+Errc DurableDomain::salvage() noexcept {
+  const LogState &log = state();
+  const storage::CheckpointV1 &checkpoint = checkpoint_file_.current();
+  if (log.error.load(std::memory_order_relaxed) != 0 || log.generation != checkpoint.generation ||
+      log.file_bytes != checkpoint.log_file_bytes)
+    return Errc::kOk;
+  const std::uint64_t before = log.durable_clock.load(std::memory_order_relaxed);
+  page::ConsistencyTree(memory_, 0).repair();
+  page::DurableLog dead(memory_, 0, platform::lock_tag(0, 0), GroupCommit{});
+  const Errc error = dead.write_alone();
+  if (error == Errc::kOk) recovery_.salvaged = log.durable_clock.load(std::memory_order_relaxed) - before;
+  step(Step::kRecoverySalvaged);
+  // Damaged shared memory holds nothing that was acknowledged as durable: the log decides.
+  return error == Errc::kCorrupt ? Errc::kOk : error;
+}
+
+Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexcept {
+  bool usable = false;
+  if (const Errc error = memory_.open_log_state(&usable); error != Errc::kOk) return error;
+  const CheckpointV1 &checkpoint = checkpoint_file_.current();
+  LogState &s = state();
+  const std::uint64_t clock = std::max<std::uint64_t>(1, report.last_stamp);
+  memory_.state().clock.store(clock, std::memory_order_relaxed);
+  s.version = storage::kLogStateVersion;
+  s.generation = report.generation;
+  s.file_bytes = checkpoint.log_file_bytes;
+  s.point[0] = storage::FlushPoint{memory_.state().log_head.load(std::memory_order_relaxed), report.next_lsn, clock, 0};
+  s.durable_lsn.store(report.next_lsn, std::memory_order_relaxed);
+  s.durable_clock.store(clock, std::memory_order_relaxed);
+  s.checkpoint_lsn.store(checkpoint.lsn, std::memory_order_relaxed);
+  s.checkpoint_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
+  s.reusable_below.store(
+      checkpoint.keep_all != 0 ? 0 : storage::file_of(checkpoint.previous_lsn, checkpoint.log_file_bytes),
+      std::memory_order_relaxed);
+  s.ready_lsn.store(storage::file_of(report.next_lsn, s.file_bytes) * s.file_bytes, std::memory_order_relaxed);
+  page::DurableLog log(memory_, 0, platform::lock_tag(0, 0), group_);
+  if (const Errc error = log.prepare_files(kFilesAhead); error != Errc::kOk) return error;
+  if (const Errc error = log.write_open(report.open); error != Errc::kOk) return error;
+  s.append_lsn[0] = s.append_lsn[1] = s.durable_lsn.load(std::memory_order_relaxed);
+  s.log_bytes.store(0, std::memory_order_relaxed);
+  s.flushes.store(0, std::memory_order_relaxed);
+  s.point[0] = s.point[1];
+  std::memcpy(memory_.log_tails(), memory_.log_tails() + storage::kLogBlockBytes, storage::kLogBlockBytes);
+  s.magic = storage::kLogStateMagic;
+  return Errc::kOk;
+}
+
+void DurableDomain::attach(std::uint32_t slot) noexcept {
+  const platform::LockTag tag =
+      platform::lock_tag(slot, memory_.participant(slot).incarnation.load(std::memory_order_relaxed));
+  log_ = std::make_unique<page::DurableLog>(memory_, slot, tag, group_);
+  tree_ = std::make_unique<page::ConsistencyTree>(memory_, slot);
+}
+
+Errc DurableDomain::flush() noexcept { return log_->flush(memory_.state().clock.load(std::memory_order_acquire)); }
+
+Errc DurableDomain::close_clean() noexcept {
+  if (const Errc error = flush(); error != Errc::kOk) return error;
+  if (const Errc error = sync_data_files(); error != Errc::kOk) return error;
+  if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
+  CheckpointV1 next = checkpoint_file_.current();
+  const storage::FlushPoint point = log_->point();
+  next.generation = state().generation;
+  next.lsn = next.durable_lsn = point.lsn;
+  next.stamp = point.clock;
+  next.time_ns = platform::wall_clock_ns();
+  next.is_clean = 1;
+  return checkpoint_file_.store(next);
+}
+
+Errc DurableDomain::start() noexcept {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);  // the program's signals are its own threads' business
+  Errc result = Errc::kOk;
+  try {
+    housekeeper_ = std::thread([this] { keep_house(); });
+  } catch (const std::system_error &) {
+    result = fail(Errc::kOutOfMemory, "no thread for the housekeeper");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return result;
+}
+
+void DurableDomain::stop() noexcept {
+  {
+    const std::scoped_lock guard(stop_mutex_);
+    stopping_ = true;
+  }
+  stop_event_.notify_all();
+  if (housekeeper_.joinable()) housekeeper_.join();
+}
+
+bool DurableDomain::checkpoint_is_due() const noexcept {
+  const LogState &s = state();
+  const std::uint64_t log = s.durable_lsn.load(std::memory_order_relaxed) -
+                            std::min(s.durable_lsn.load(std::memory_order_relaxed), s.checkpoint_lsn.load(std::memory_order_relaxed));
+  if (log == 0) return false;
+  const std::uint64_t since = platform::coarse_ns() - s.checkpoint_ns.load(std::memory_order_relaxed);
+  // After a failed or held-up one not at every tick.
+  return (log >= options_.checkpoint_bytes && since > 200'000'000) ||
+         since > std::uint64_t{options_.checkpoint_interval_ms} * 1'000'000;
+}
+
+// Every process has one; what one has done the others find done.
+void DurableDomain::keep_house() noexcept {
+  const auto tick = std::chrono::milliseconds(std::clamp(options_.flush_interval_ms, 1u, kTickMsMax));
+  std::uint64_t clock_before = 0;
+  std::unique_lock guard(stop_mutex_);
+  while (!stopping_) {
+    stop_event_.wait_for(guard, tick);
+    if (stopping_) break;
+    guard.unlock();
+    // What was committed before the last tick is durable before this one ends: within two intervals, whoever committed it.
+    (void)log_->flush(clock_before);
+    clock_before = memory_.state().clock.load(std::memory_order_acquire);
+    (void)log_->prepare_files(kFilesAhead);
+    if (checkpoint_is_due()) (void)checkpoint();
+    guard.lock();
+  }
+}
+
+}  // namespace tmh::detail

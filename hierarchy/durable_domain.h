@@ -1,0 +1,93 @@
+// hierarchy/durable_domain.h -- what a durable domain has beyond a volatile one, as one participant sees it: recovery at open, the log,
+// checkpoints, archive, backup, and a housekeeper thread.
+// Invariant: before any participant runs, the data files hold exactly the log's valid prefix and a new generation of the log is open.
+//            A checkpoint says "recovery starts at L" only after every version up to L's commit is home and the data files are synced.
+// Sharing:   recover() and close() run under the folder lock; checkpoint(), archive() and backup() under LogState::checkpoint_lock, by
+//            any thread of any participant. Transactions go on meanwhile.
+// Contexts:  not in handlers.
+// Source:    DESIGN section 7; thesis, sections 2.3 (xCheckpoint, xArchive), 3.2 and appendix B; LIBTP, section 3.2.1.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <tmh/domain.hpp>
+
+#include "levels/page/consistency_tree.h"
+#include "levels/page/domain_memory.h"
+#include "levels/page/durable_log.h"
+#include "levels/storage/checkpoint_file.h"
+#include "levels/storage/recovery.h"
+
+namespace tmh::detail {
+
+[[nodiscard]] RecoveryInfo to_info(const storage::RecoveryReport &report) noexcept;
+
+class DurableDomain {
+ public:
+  DurableDomain(page::DomainMemory &memory, const DomainOptions &options, const GroupCommit &group) noexcept;
+  ~DurableDomain() { stop(); }
+  DurableDomain(const DurableDomain &) = delete;
+  DurableDomain &operator=(const DurableDomain &) = delete;
+
+  // REQUIRES the folder lock and that no participant is alive: salvages what the dead had committed, replays the log, starts over.
+  [[nodiscard]] Errc recover(const RecoverOptions &options) noexcept;
+  // Joins a domain that others have open.
+  [[nodiscard]] Errc join() noexcept;
+  // From here on this participant commits, as `slot`.
+  void attach(std::uint32_t slot) noexcept;
+  // Starts and stops the housekeeper: buffered commits become durable, log files are made ahead, checkpoints are taken in time.
+  [[nodiscard]] Errc start() noexcept;
+  void stop() noexcept;
+  // The last participant has left, everything is home: the next open has nothing to replay. REQUIRES the folder lock.
+  [[nodiscard]] Errc close_clean() noexcept;
+
+  [[nodiscard]] page::DurableLog &log() const noexcept { return *log_; }
+  [[nodiscard]] bool is_strict() const noexcept { return is_strict_; }
+  [[nodiscard]] bool early_release() const noexcept { return options_.early_release; }
+  [[nodiscard]] const RecoveryInfo &recovery() const noexcept { return recovery_; }
+
+  // Waits until everything committed so far is durable.
+  [[nodiscard]] Errc flush() noexcept;
+  [[nodiscard]] Errc checkpoint() noexcept;
+  // Moves the log files that recovery does not need any more to `folder`; names them.
+  [[nodiscard]] Errc archive(const std::string &folder, std::vector<std::string> *moved) noexcept;
+  // A consistent copy of the domain, as of its end, in a new folder.
+  [[nodiscard]] Errc backup(const std::string &folder) noexcept;
+
+ private:
+  [[nodiscard]] Errc create_files() noexcept;
+  [[nodiscard]] Errc open_checkpoint_file() noexcept;
+  [[nodiscard]] Errc salvage() noexcept;
+  [[nodiscard]] Errc init_log_state(const storage::RecoveryReport &report) noexcept;
+  [[nodiscard]] Errc checkpoint_locked() noexcept;
+  [[nodiscard]] Errc collect_up_to(std::uint64_t clock, bool *complete) noexcept;
+  [[nodiscard]] Errc sync_data_files() noexcept;
+  [[nodiscard]] Errc copy_to(const std::string &folder) noexcept;
+  [[nodiscard]] std::uint64_t log_file_bytes() const noexcept;
+  void lock_domain() noexcept;
+  void keep_house() noexcept;
+  [[nodiscard]] bool checkpoint_is_due() const noexcept;
+  [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
+
+  page::DomainMemory &memory_;
+  const DomainOptions options_;
+  const GroupCommit group_;
+  const bool is_strict_;
+  storage::CheckpointFile checkpoint_file_;  // under checkpoint_lock, or the folder lock when alone
+  std::unique_ptr<page::DurableLog> log_;
+  std::unique_ptr<page::ConsistencyTree> tree_;  // for checkpoints: the engine's belongs to the instance's thread
+  RecoveryInfo recovery_;
+
+  std::thread housekeeper_;
+  std::mutex stop_mutex_;
+  std::condition_variable stop_event_;
+  bool stopping_ = false;
+};
+
+}  // namespace tmh::detail

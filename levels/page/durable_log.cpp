@@ -1,0 +1,334 @@
+// levels/page/durable_log.cpp -- group commit over the commit log ring.
+#include "levels/page/durable_log.h"
+
+#include <immintrin.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "levels/page/lines.h"
+#include "levels/storage/log_files.h"
+#include "levels/storage/log_record.h"
+#include "platform/failure.h"
+#include "platform/futex.h"
+#include "platform/process.h"
+#include "platform/steps.h"
+
+namespace tmh::page {
+
+using platform::fail;
+using platform::Step;
+using platform::step;
+using storage::LogState;
+using storage::Lsn;
+using storage::RecordHeaderV1;
+using storage::RecordKind;
+
+namespace {
+// Unlogged versions that may pile up in buffered mode before a commit writes the log itself: 64 MiB of slots.
+constexpr std::uint64_t kBacklogPages = 16384;
+// A batch is published in pieces of this size, so that the first of a long queue are acknowledged early.
+constexpr std::uint64_t kBatchBytes = 4u << 20;
+// A follower spins for about one durable write (95 to 180 us here) when there is a core for each active participant: waking up
+// from a futex takes 30 to 60 us, and the next group would leave without it.
+constexpr std::uint64_t kFollowSpinNs = 250'000;
+// A dead writer is found after one such wait; DESIGN 8 allows a second.
+constexpr long kDeathCheckNs = 20'000'000;
+// A participant counts as active when a commit of its became durable in one of so many last writes.
+constexpr std::uint64_t kActiveFlushes = 4;
+
+std::uint64_t word_count(LineMask lines, const std::uint8_t *words) noexcept {
+  std::uint64_t count = 0;
+  for (; lines != 0; lines &= lines - 1)
+    count += static_cast<std::uint64_t>(std::popcount(words[std::countr_zero(lines)]));
+  return count;
+}
+}  // namespace
+
+DurableLog::DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockTag tag,
+                       const GroupCommit &group) noexcept
+    : memory_(memory),
+      slot_(slot),
+      tag_(tag),
+      group_(group),
+      cores_(std::max(1u, std::thread::hardware_concurrency())),
+      buffer_(storage::kRecordBytesMax),
+      record_(buffer_.data(), buffer_.size()) {
+  writer_.attach(memory.folder(), memory.log_state(), memory.log_tails());
+}
+
+void DurableLog::plan_write(const Write &write, const std::byte *now, const std::byte *clean) {
+  VersionHead &head = memory_.version(write.slot);
+  for (LineMask lines = write.lines; lines != 0; lines &= lines - 1) {
+    const int line = std::countr_zero(lines);
+    head.words[line] = differing_words(now + static_cast<std::size_t>(line) * kLineBytes,
+                                       clean + static_cast<std::size_t>(line) * kLineBytes);
+  }
+  (void)plan_.add(storage::delta_bytes(write.lines, word_count(write.lines, head.words)));
+}
+
+DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
+  const LogState &s = state();
+  const DomainState &domain = memory_.state();
+  if (s.error.load(std::memory_order_relaxed) != 0) return Room::kFailed;
+  const std::uint64_t backlog = domain.log_head.load(std::memory_order_relaxed) - point().position;
+  // The ring entries of what is not written yet must stay. A commit too wide for the ring leaves it full at once.
+  if (backlog > kBacklogPages || (backlog != 0 && backlog + writes > kLogEntries)) return Room::kFlush;
+  *end = plan_.end_behind(s.append_lsn[domain.clock.load(std::memory_order_relaxed) & 1], s.file_bytes);
+  return *end <= s.ready_lsn.load(std::memory_order_acquire) ? Room::kYes : Room::kFile;
+}
+
+Errc DurableLog::make_room(Room room) noexcept {
+  if (room == Room::kFailed) return fail(Errc::kLogFailed, "the redo log could not be written");
+  if (room == Room::kFlush) return wait(memory_.state().clock.load(std::memory_order_acquire));
+  lock();
+  const Errc error = make_file();
+  unlock();
+  return error;
+}
+
+// REQUIRES LogState::lock: one at a time makes files.
+Errc DurableLog::make_file() noexcept {
+  LogState &s = state();
+  const std::uint64_t index = storage::file_of(s.ready_lsn.load(std::memory_order_relaxed), s.file_bytes);
+  const auto &id = memory_.control().header.domain_id;
+  const storage::LogIdentity log{{id[0], id[1]}, s.file_bytes};
+  std::vector<std::uint64_t> present;
+  if (const Errc error = storage::list_log_files(memory_.folder(), &present); error != Errc::kOk) return error;
+  const bool is_there = std::find(present.begin(), present.end(), index) != present.end();
+  Errc error = Errc::kOk;
+  if (is_there)  // made before the last recovery, or by one that died before it said so
+    error = storage::verify_log_file(storage::log_file_path(memory_.folder(), index), log, index);
+  if (is_there && (error == Errc::kOk || index <= storage::file_of(s.durable_lsn.load(std::memory_order_relaxed), s.file_bytes))) {
+    // as it is
+  } else if (!is_there && !present.empty() && present.front() < s.reusable_below.load(std::memory_order_acquire)) {
+    error = storage::recycle_log_file(memory_.folder(), log, present.front(), index);
+  } else {
+    error = storage::create_log_file(memory_.folder(), log, index);
+  }
+  if (error != Errc::kOk) return error;
+  step(Step::kLogFileMade);
+  s.files_made.fetch_add(1, std::memory_order_relaxed);
+  s.ready_lsn.store((index + 1) * s.file_bytes, std::memory_order_release);
+  return Errc::kOk;
+}
+
+Errc DurableLog::prepare_files(std::uint64_t files_ahead) noexcept {
+  LogState &s = state();
+  const auto is_short = [&] {
+    return s.durable_lsn.load(std::memory_order_relaxed) + files_ahead * s.file_bytes >
+           s.ready_lsn.load(std::memory_order_relaxed);
+  };
+  while (is_short()) {
+    lock();
+    const Errc error = is_short() ? make_file() : Errc::kOk;
+    unlock();
+    if (error != Errc::kOk) return error;
+  }
+  return Errc::kOk;
+}
+
+void DurableLog::lock() noexcept {
+  // Inheriting needs no repair: the dead writer's point is the last that counts, and its records are encoded again.
+  (void)state().lock.lock(tag_, DomainMemory::holder_alive, &memory_);
+}
+
+void DurableLog::unlock() noexcept {
+  LogState &s = state();
+  s.lock.unlock();
+  // seq_cst with follow(): either the follower finds the event changed, or we find it among the sleepers.
+  s.event.fetch_add(1, std::memory_order_seq_cst);
+  if (s.sleepers.load(std::memory_order_seq_cst) != 0) platform::futex_wake(s.event);
+}
+
+Errc DurableLog::wait(std::uint64_t stamp) noexcept {
+  LogState &s = state();
+  if (s.durable_clock.load(std::memory_order_acquire) >= stamp) return Errc::kOk;
+  self().waits_for.store(stamp, std::memory_order_release);
+  const Errc result = flush(stamp);
+  self().waits_for.store(0, std::memory_order_relaxed);
+  self().last_flush.store(s.flushes.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  return result;
+}
+
+Errc DurableLog::flush(std::uint64_t stamp) noexcept {
+  LogState &s = state();
+  while (s.durable_clock.load(std::memory_order_acquire) < stamp) {
+    if (const std::uint32_t failed = s.error.load(std::memory_order_acquire); failed != 0)
+      return fail(Errc::kLogFailed, std::string("an earlier write failed: ") + message(static_cast<Errc>(failed)));
+    const std::uint32_t event = s.event.load(std::memory_order_seq_cst);
+    if (!try_lock()) {
+      follow(event);
+      continue;
+    }
+    const Errc error = lead(stamp);
+    unlock();
+    if (error != Errc::kOk) return error;
+  }
+  return Errc::kOk;
+}
+
+Errc DurableLog::lead(std::uint64_t stamp) noexcept {
+  const LogState &s = state();
+  if (s.durable_clock.load(std::memory_order_acquire) >= stamp) return Errc::kOk;
+  if (s.error.load(std::memory_order_acquire) != 0) return Errc::kOk;  // flush() reports it
+  await_company();
+  return write_published();
+}
+
+DurableLog::Crowd DurableLog::crowd() const noexcept {
+  const LogState &s = state();
+  const std::uint64_t flushes = s.flushes.load(std::memory_order_relaxed);
+  const std::uint64_t durable = s.durable_clock.load(std::memory_order_relaxed);
+  Crowd crowd;
+  for (std::uint32_t i = 0; i < memory_.participants_high(); ++i) {
+    const storage::Participant &other = memory_.participant(i);
+    if (other.state.load(std::memory_order_relaxed) != 1) continue;
+    const bool waits = other.waits_for.load(std::memory_order_acquire) > durable;
+    if (waits) ++crowd.waiting;
+    if (waits || flushes - other.last_flush.load(std::memory_order_relaxed) < kActiveFlushes) ++crowd.active;
+  }
+  return crowd;
+}
+
+// LIBTP's three thresholds (section 4.2), and a bound in time.
+void DurableLog::await_company() const noexcept {
+  if (group_.wait_us == 0) return;
+  const LogState &s = state();
+  std::uint64_t deadline = 0;
+  for (;;) {
+    const Crowd present = crowd();
+    if (present.active < group_.active_min || present.waiting * 100 >= present.active * group_.waiting_percent) return;
+    const std::uint64_t clock = memory_.state().clock.load(std::memory_order_acquire);
+    if (s.append_lsn[clock & 1] - s.durable_lsn.load(std::memory_order_relaxed) >= group_.bytes) return;
+    const std::uint64_t now = platform::monotonic_ns();
+    if (deadline == 0) deadline = now + std::uint64_t{group_.wait_us} * 1000;
+    if (now >= deadline) return;
+    if (present.active > cores_) sched_yield();  // those we wait for may need this core
+    for (int i = 0; i < 10; ++i) _mm_pause();
+  }
+}
+
+// Until the writer has finished, or is dead.
+void DurableLog::follow(std::uint32_t event) noexcept {
+  LogState &s = state();
+  if (crowd().active <= cores_) {
+    const std::uint64_t deadline = platform::monotonic_ns() + kFollowSpinNs;
+    while (s.event.load(std::memory_order_acquire) == event && platform::monotonic_ns() < deadline) _mm_pause();
+  }
+  if (s.event.load(std::memory_order_acquire) != event) return;
+  s.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  const bool timed_out =
+      s.event.load(std::memory_order_seq_cst) == event && platform::futex_wait(s.event, event, kDeathCheckNs);
+  s.sleepers.fetch_sub(1, std::memory_order_relaxed);
+  if (!timed_out) return;
+  lock();  // waits for a living writer, inherits from a dead one
+  unlock();
+}
+
+Errc DurableLog::fail_log(Errc error) noexcept {
+  const std::string detail = platform::failure_detail();
+  state().error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
+  return fail(error, detail);
+}
+
+// REQUIRES LogState::lock, or to be alone.
+Errc DurableLog::write_published() noexcept {
+  LogState &s = state();
+  step(Step::kLogStart);
+  // acquire: entries and slots of these commits are there
+  const std::uint64_t clock = memory_.state().clock.load(std::memory_order_acquire);
+  storage::FlushPoint at = point();
+  if (at.clock == clock) return Errc::kOk;
+  writer_.start();
+  if (platform::is_planted(platform::Planted::kAcknowledgeBeforeSync))
+    s.durable_clock.store(clock, std::memory_order_release);
+  std::uint64_t commits = 0;
+  Lsn batch = writer_.end();
+  while (at.clock < clock) {
+    if (const Errc error = append_commit(at.clock + 1, &at.position); error != Errc::kOk) return fail_log(error);
+    ++at.clock;
+    ++commits;
+    if (writer_.end() - batch < kBatchBytes && at.clock < clock) continue;
+    if (const Errc error = writer_.write(); error != Errc::kOk) return fail_log(error);
+    writer_.publish(at.position, at.clock, commits);
+    batch = writer_.end();
+    commits = 0;
+  }
+  return Errc::kOk;
+}
+
+// *position: of the commit's first entry; behind its last one afterwards.
+Errc DurableLog::append_commit(std::uint64_t stamp, std::uint64_t *position) noexcept {
+  const CommitLogEntry &first = memory_.log_entry(*position);
+  if (first.stamp.load(std::memory_order_relaxed) != stamp)
+    return fail(Errc::kCorrupt, "tmh.commits does not follow the commit order");
+  record_.clear();
+  part_ = 0;
+  commit_bytes_ = 0;
+  if (first.page == kWideCommit) {
+    if (const Errc error = append_wide(first); error != Errc::kOk) return error;
+    *position += kLogEntries + 1;
+  } else {
+    for (std::uint32_t i = 0; i < first.pages; ++i) {
+      const CommitLogEntry &entry = memory_.log_entry(*position + i);
+      if (const Errc error = append_page(entry.slot, PageId{entry.page}, entry.lines, first); error != Errc::kOk)
+        return error;
+    }
+    *position += first.pages;
+  }
+  return finish_record(RecordKind::kCommit, first);
+}
+
+// The ring does not list its pages: they are found by their stamp. Sorted by page, as plan() had them.
+Errc DurableLog::append_wide(const CommitLogEntry &first) noexcept {
+  const std::uint64_t stamp = first.stamp.load(std::memory_order_relaxed);
+  std::vector<std::pair<std::uint64_t, Slot>> versions;
+  versions.reserve(first.pages);
+  for (Slot slot = 1; slot < memory_.state().version_capacity && versions.size() < first.pages; ++slot) {
+    const VersionHead &head = memory_.version(slot);
+    if (head.stamp.load(std::memory_order_acquire) == stamp) versions.emplace_back(head.page, slot);
+  }
+  if (versions.size() != first.pages) return fail(Errc::kCorrupt, "versions of a wide commit are missing");
+  std::sort(versions.begin(), versions.end());
+  for (const auto &[page, slot] : versions) {
+    if (const Errc error = append_page(slot, PageId{page}, memory_.version(slot).lines, first); error != Errc::kOk)
+      return error;
+  }
+  return Errc::kOk;
+}
+
+// Cuts a transaction into records where RecordPlan::add() does.
+Errc DurableLog::append_page(Slot slot, PageId page, LineMask lines, const CommitLogEntry &first) noexcept {
+  const VersionHead &head = memory_.version(slot);
+  const std::byte *data = memory_.version_data(slot);
+  if (record_.add(page, lines, head.words, data)) return Errc::kOk;
+  if (const Errc error = finish_record(RecordKind::kPart, first); error != Errc::kOk) return error;
+  return record_.add(page, lines, head.words, data) ? Errc::kOk : fail(Errc::kCorrupt, "a page outgrows a log record");
+}
+
+Errc DurableLog::finish_record(RecordKind kind, const CommitLogEntry &first) noexcept {
+  commit_bytes_ += record_.bytes();
+  RecordHeaderV1 fields{};
+  fields.kind = static_cast<std::uint16_t>(kind);
+  fields.stamp = first.stamp.load(std::memory_order_relaxed);
+  fields.time_ns = first.time_ns;
+  fields.part = part_++;
+  fields.total_bytes = kind == RecordKind::kCommit ? commit_bytes_ : 0;
+  const Errc error = writer_.append(&record_, fields);
+  record_.clear();
+  return error;
+}
+
+Errc DurableLog::write_open(const storage::OpenPayloadV1 &open) noexcept {
+  const storage::FlushPoint at = point();
+  writer_.start();
+  if (const Errc error = writer_.append_open(at.clock, platform::wall_clock_ns(), open); error != Errc::kOk) return error;
+  if (const Errc error = writer_.write(); error != Errc::kOk) return error;
+  writer_.publish(at.position, at.clock, 0);
+  return Errc::kOk;
+}
+
+}  // namespace tmh::page

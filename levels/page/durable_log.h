@@ -1,0 +1,99 @@
+// levels/page/durable_log.h -- durable commits: turns the commit log ring into redo records, in groups, for every participant.
+// Shape:     a commit publishes itself in memory first (ConsistencyTree::publish); its differences stay in version slots that cannot
+//            change, fold or go home before they are durable. Whoever needs durability and finds nobody writing becomes the writer: it
+//            encodes all that is published, in commit order, writes it once and tells the others (group commit). So no record
+//            is ever half written by a process that died: the next writer encodes it from the same slots.
+// Invariant: (1) durable_clock = t: the records of all commits up to t are on disk. (2) A version goes home only when its stamp is
+//            <= durable_clock (DESIGN D2). (3) A strict commit t is acknowledged only when durable_clock >= t (D1).
+//            Early release is safe: whoever reads commit t has a snapshot >= t, its own commit is stamped later, records are durable in
+//            the order of stamps, and a strict instance that only read waits for its snapshot: nobody is acknowledged before what it read.
+//            (4) Space first: a commit is published only when log files for its records exist and the ring has room, so that a full
+//            disk is an error before the commit point, never after.
+// Errors:    kDiskFull and kPermission of making a log file: the commit aborts, later ones may succeed. An error of writing the log is kept in
+//            LogState::error: what was published and not acknowledged may or may not survive; the domain takes no more commits until
+//            all have closed it and recovery has read the log.
+// Sharing:   one object per process, used by its instance's thread and its housekeeper; LogState::lock is the writer's.
+// Contexts:  not in handlers.
+// Source:    DESIGN D1, D2, D5; LIBTP, sections 3.1.1 and 4.2 (group commit); thesis, section 3.2 (its log of whole pages).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <tmh/options.hpp>
+
+#include "levels/page/consistency_tree.h"
+#include "levels/page/domain_memory.h"
+#include "levels/storage/log_writer.h"
+
+namespace tmh::page {
+
+class DurableLog {
+ public:
+  // The domain's log state is mapped (DomainMemory::open_log_state()).
+  DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockTag tag, const GroupCommit &group) noexcept;
+
+  // Counts what a commit of `writes` will need, word masks included (VersionHead::words of their slots are filled in here).
+  // REQUIRES: slots filled; clean(i) is the page as it was before, for writes[i].
+  void plan_begin() noexcept { plan_.clear(); }
+  void plan_write(const Write &write, const std::byte *now, const std::byte *clean);
+
+  enum class Room : std::uint8_t { kYes, kFlush, kFile, kFailed };
+  // REQUIRES the domain lock: may the planned commit be published now? *end: where the log will end.
+  [[nodiscard]] Room room(std::size_t writes, storage::Lsn *end) const noexcept;
+  // Without the domain lock: does what room() asks for.
+  [[nodiscard]] Errc make_room(Room room) noexcept;
+
+  // Returns when every commit up to `stamp` is durable. kLogFailed or the error of the write.
+  [[nodiscard]] Errc wait(std::uint64_t stamp) noexcept;
+  // The same for a caller that is not to be waited for by group commits (the housekeeper).
+  [[nodiscard]] Errc flush(std::uint64_t stamp) noexcept;
+  // Makes ready what the next commits will need. For the housekeeper.
+  [[nodiscard]] Errc prepare_files(std::uint64_t files_ahead) noexcept;
+  // Writes whatever is published, without any lock. REQUIRES: alone in the domain.
+  [[nodiscard]] Errc write_alone() noexcept { return write_published(); }
+  // First record of a generation. REQUIRES: alone, the point stands at a block boundary.
+  [[nodiscard]] Errc write_open(const storage::OpenPayloadV1 &open) noexcept;
+
+  [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
+  [[nodiscard]] storage::FlushPoint point() const noexcept {
+    const storage::LogState &s = state();
+    return s.point[s.flushes.load(std::memory_order_acquire) & 1];
+  }
+  // Takes the writer's lock, also from the dead.
+  void lock() noexcept;
+  [[nodiscard]] bool try_lock() noexcept { return state().lock.try_lock(tag_); }
+  void unlock() noexcept;
+  [[nodiscard]] platform::LockTag tag() const noexcept { return tag_; }
+
+ private:
+  [[nodiscard]] Errc write_published() noexcept;
+  [[nodiscard]] Errc append_commit(std::uint64_t stamp, std::uint64_t *position) noexcept;
+  [[nodiscard]] Errc append_wide(const CommitLogEntry &first) noexcept;
+  [[nodiscard]] Errc append_page(Slot slot, PageId page, LineMask lines, const CommitLogEntry &first) noexcept;
+  [[nodiscard]] Errc finish_record(storage::RecordKind kind, const CommitLogEntry &first) noexcept;
+  [[nodiscard]] Errc fail_log(Errc error) noexcept;
+  [[nodiscard]] Errc lead(std::uint64_t stamp) noexcept;
+  [[nodiscard]] Errc make_file() noexcept;
+  void await_company() const noexcept;
+  void follow(std::uint32_t event) noexcept;
+  struct Crowd {
+    std::uint32_t active = 0, waiting = 0;
+  };
+  [[nodiscard]] Crowd crowd() const noexcept;
+  [[nodiscard]] storage::Participant &self() const noexcept { return memory_.participant(slot_); }
+
+  DomainMemory &memory_;
+  const std::uint32_t slot_;
+  const platform::LockTag tag_;
+  const GroupCommit group_;
+  const unsigned cores_;
+  storage::RecordPlan plan_;    // of the instance's thread
+  storage::LogWriter writer_;   // under LogState::lock
+  std::vector<std::byte> buffer_;
+  storage::RecordBuilder record_;  // in buffer_
+  std::uint32_t part_ = 0;         // of the commit being appended
+  std::uint64_t commit_bytes_ = 0;
+};
+
+}  // namespace tmh::page

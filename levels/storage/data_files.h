@@ -1,0 +1,73 @@
+// levels/storage/data_files.h -- the data files that recovery stores into: found by the control file, checked, given blocks, mapped.
+// Shape:     1. note() every page that will be stored to; 2. open(); 3. page() and stores, by any thread; 4. sync().
+// Invariant: (1) a page outside its segment is never stored to. (2) every page stored to has disk blocks before, so that a full disk is
+//            kDiskFull and not SIGBUS; the file is at least as long as its segment.
+// Errors:    kFileShrunk, kDiskFull, kOutOfMemory, kIo, kPermission.
+// Sharing:   page(): any thread; everything else: one. REQUIRES that no participant is alive.
+// Source:    DESIGN D2, D6; thesis, appendix B (copying committed pages back into the original file).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tmh/error.hpp>
+
+#include "levels/storage/control.h"
+#include "levels/storage/page_id.h"
+#include "platform/disk.h"
+
+namespace tmh::storage {
+
+class DataFiles {
+ public:
+  // control outlives this object.
+  DataFiles(std::string folder, const ControlFile &control);
+  DataFiles(const DataFiles &) = delete;
+  DataFiles &operator=(const DataFiles &) = delete;
+  ~DataFiles();
+
+  // False: the domain has no such page.
+  [[nodiscard]] bool note(PageId page);
+  // Only what was noted is opened, and mapped from the first noted page to the last.
+  [[nodiscard]] Errc open() noexcept;
+  [[nodiscard]] bool is_mapped(PageId page) const noexcept {
+    const std::uint64_t segment = segment_number(page);
+    return segment < kSegmentsMax && targets_[segment].base != nullptr &&
+           targets_[segment].is_noted(static_cast<std::uint64_t>(page_index(page)));
+  }
+  // REQUIRES: is_mapped(page).
+  [[nodiscard]] std::byte *page(PageId page) const noexcept {
+    const Target &target = targets_[segment_number(page)];
+    return target.base + (page_offset(page) - target.first_offset);
+  }
+  // Tells a test's disk hook what was stored. REQUIRES: is_mapped(page).
+  void stored(PageId page, std::size_t offset, const std::byte *from, std::size_t bytes) const noexcept {
+    const Target &target = targets_[segment_number(page)];
+    platform::home_written(target.file.path(), target.offset_bytes + page_offset(page) + offset, from, bytes);
+  }
+  [[nodiscard]] Errc sync() noexcept;
+
+ private:
+  struct Target {                      // of one segment
+    std::uint64_t page_count = 0;      // of the segment; 0: there is none
+    std::uint64_t offset_bytes = 0;    // of the segment in its file
+    std::vector<std::uint64_t> noted;  // bit per page
+    platform::DiskFile file;
+    std::byte *base = nullptr;
+    std::uint64_t first_offset = 0, mapped_bytes = 0;  // of the mapping, in the segment
+    [[nodiscard]] bool is_noted(std::uint64_t page) const noexcept {
+      return page / 64 < noted.size() && ((noted[page / 64] >> (page % 64)) & 1) != 0;
+    }
+  };
+  [[nodiscard]] Errc open(Target *target, const SegmentRecordV1 &record) noexcept;
+  [[nodiscard]] static Errc allocate(const Target &target, std::uint64_t first, std::uint64_t end) noexcept;
+  [[nodiscard]] static Errc allocate_noted(const Target &target, std::uint64_t first, std::uint64_t end) noexcept;
+
+  std::string folder_;
+  const ControlFile &control_;
+  std::vector<Target> targets_;  // by segment number
+};
+
+}  // namespace tmh::storage

@@ -1,0 +1,103 @@
+// levels/storage/log_source.cpp -- the window over the log.
+#include "levels/storage/log_source.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <new>
+
+#include "levels/storage/log_record.h"
+#include "platform/failure.h"
+
+namespace tmh::storage {
+
+using platform::DiskFile;
+using platform::fail;
+using platform::fail_errno;
+
+namespace {
+// Large against the call's cost (about 1 us + 0.1 ns per byte), small against the caches: what was read is checked while it is near.
+constexpr std::size_t kWindowBytes = 1u << 20;
+static_assert(kWindowBytes > 2 * kRecordBytesAccepted,
+              "reading on costs at most a second copy of one record per window");
+}  // namespace
+
+Errc LogSource::open() noexcept {
+  window_.reset(new (std::nothrow) std::byte[kWindowBytes]);
+  if (window_ == nullptr) return fail(Errc::kOutOfMemory, folder_);
+  if (const Errc error = list_log_files(folder_, &indexes_); error != Errc::kOk) return error;
+  if (archive_folder_.empty()) return Errc::kOk;
+  std::vector<std::uint64_t> archived;
+  if (const Errc error = list_log_files(archive_folder_, &archived); error != Errc::kOk) return error;
+  std::vector<std::uint64_t> both;
+  std::set_union(indexes_.begin(), indexes_.end(), archived.begin(), archived.end(), std::back_inserter(both));
+  indexes_ = std::move(both);
+  return Errc::kOk;
+}
+
+Errc LogSource::open_file(std::uint64_t index) noexcept {
+  if (current_.index == index) return Errc::kOk;
+  window_bytes_ = 0;
+  disk_.close();
+  current_ = File{};
+  File found;
+  found.index = index;
+  struct stat info {};
+  bool is_there = false;
+  // The archive first: a backup holds the beginning of a file that was archived when it was full.
+  for (const std::string *folder : {&archive_folder_, &folder_}) {
+    if (folder->empty() || is_there) continue;
+    found.path = log_file_path(*folder, index);
+    is_there = stat(found.path.c_str(), &info) == 0;
+    if (!is_there && errno != ENOENT) return fail_errno(Errc::kIo, found.path);
+  }
+  if (is_there) {
+    if (!S_ISREG(info.st_mode)) return fail(Errc::kNotADomain, found.path + " is not a regular file");
+    if (const Errc error = disk_.open(found.path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
+    found.exists = true;
+    found.bytes = std::min(static_cast<std::uint64_t>(info.st_size), log_.file_bytes);
+    LogFileHeaderV1 header{};
+    std::size_t got = 0;
+    if (const Errc error = disk_.read(0, &header, sizeof header, &got); error != Errc::kOk) return error;
+    found.header = got < sizeof header ? Errc::kShortFile : verify_log_file_header(header, log_, index, &found.why);
+    if (found.header == Errc::kShortFile) found.why = "shorter than its header";
+  }
+  current_ = std::move(found);
+  return Errc::kOk;
+}
+
+Errc LogSource::file_at(Lsn lsn, const File **file) noexcept {
+  const Errc error = open_file(file_of(lsn, log_.file_bytes));
+  *file = &current_;
+  return error;
+}
+
+Errc LogSource::read(Lsn lsn, void *to, std::size_t bytes, std::size_t *got) noexcept {
+  *got = 0;
+  if (const Errc error = open_file(file_of(lsn, log_.file_bytes)); error != Errc::kOk) return error;
+  const std::uint64_t offset = lsn % log_.file_bytes;
+  if (!current_.exists || offset >= current_.bytes) return Errc::kOk;
+  return disk_.read(offset, to, static_cast<std::size_t>(std::min<std::uint64_t>(bytes, current_.bytes - offset)), got);
+}
+
+Errc LogSource::view(Lsn lsn, std::size_t bytes, const std::byte **data, std::size_t *got) noexcept {
+  const std::uint64_t index = file_of(lsn, log_.file_bytes);
+  if (const Errc error = open_file(index); error != Errc::kOk) return error;
+  const bool inside = lsn >= window_lsn_ && lsn - window_lsn_ <= window_bytes_;
+  const std::uint64_t file_end = index * log_.file_bytes + current_.bytes;
+  if (!inside || (lsn - window_lsn_ + bytes > window_bytes_ && window_lsn_ + window_bytes_ < file_end)) {
+    window_bytes_ = 0;
+    window_lsn_ = lsn / kLogBlockBytes * kLogBlockBytes;  // whole pages of the page cache
+    if (const Errc error = read(window_lsn_, window_.get(), kWindowBytes, &window_bytes_); error != Errc::kOk)
+      return error;
+  }
+  const std::size_t skipped = static_cast<std::size_t>(lsn - window_lsn_);
+  *data = window_.get() + std::min(skipped, window_bytes_);
+  *got = window_bytes_ - std::min(skipped, window_bytes_);
+  return Errc::kOk;
+}
+
+}  // namespace tmh::storage

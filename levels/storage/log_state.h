@@ -1,0 +1,61 @@
+// levels/storage/log_state.h -- the redo log as all participants share it: who writes, how far it is durable, where it ends.
+// Shape:     tmh.log.state: LogState (one block), then two tail blocks. Rebuildable: made anew at each recovery.
+// Invariant: point[flushes & 1] is the last durable state; a flush fills the other one and its tail block, then counts. Whoever
+//            inherits the lock from a dead writer starts again from there: the same commits give the same bytes.
+// Ordering:  durable_clock is stored (release) after the point it tells of; readers acquire.
+// Sharing:   points, tails, ready_lsn of files: under `lock`. append_lsn: under the domain lock; [t & 1] belongs to the commit with
+//            timestamp t, so that it changes together with the commit clock.
+// Source:    DESIGN D1, D5; LIBTP, section 3.2.1 (log manager).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "levels/storage/log_format.h"
+#include "platform/shared_lock.h"
+
+namespace tmh::storage {
+
+inline constexpr std::uint64_t kLogStateMagic = 0x3130'5453'474f'4c54ull;  // "TLOGST01"
+inline constexpr std::uint32_t kLogStateVersion = 1;
+
+// Everything before it is durable.
+struct FlushPoint {
+  std::uint64_t position;  // in the commit log ring
+  Lsn lsn;
+  std::uint64_t clock;     // commit timestamp
+  std::uint64_t reserved_zero;
+};
+
+struct alignas(64) LogState {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t generation;
+  std::uint64_t file_bytes;
+  std::uint64_t reserved_zero[5];
+  alignas(64) platform::SharedLock lock;  // the writer's
+  std::atomic<std::uint32_t> error;       // Errc of a write that failed; never taken back
+  alignas(64) std::atomic<std::uint64_t> durable_clock;
+  std::atomic<Lsn> durable_lsn;
+  std::atomic<std::uint32_t> event;     // futex: changes with every flush
+  std::atomic<std::uint32_t> sleepers;  // on `event`; a dead sleeper costs a system call per flush, no more
+  alignas(64) std::atomic<std::uint64_t> flushes;
+  FlushPoint point[2];
+  std::atomic<Lsn> ready_lsn;  // log files exist up to here
+  alignas(64) Lsn append_lsn[2];
+  // Points passed, an eighth of a file apart: where a checkpoint may start although a reader keeps later versions from going home.
+  alignas(64) FlushPoint passed[32];
+  std::uint64_t passed_count;  // ever
+  alignas(64) platform::SharedLock checkpoint_lock;
+  std::atomic<std::uint64_t> checkpoint_lsn;  // of tmh.checkpoint
+  std::atomic<std::uint64_t> checkpoint_ns;   // coarse_ns() of the last one, or of the last attempt
+  std::atomic<std::uint64_t> reusable_below;  // log files with a smaller index may be made into new ones
+  alignas(64) std::atomic<std::uint64_t> log_bytes;
+  std::atomic<std::uint64_t> log_commits, checkpoints, files_made;
+};
+static_assert(sizeof(LogState) <= kLogBlockBytes && std::is_standard_layout_v<LogState>);
+
+inline constexpr std::uint64_t kLogStateBytes = 3 * kLogBlockBytes;
+
+}  // namespace tmh::storage

@@ -1,0 +1,148 @@
+// levels/storage/log_writer.cpp -- placing records, writing blocks.
+#include "levels/storage/log_writer.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "levels/storage/log_files.h"
+#include "platform/failure.h"
+#include "platform/steps.h"
+
+namespace tmh::storage {
+
+using platform::fail;
+using platform::Step;
+using platform::step;
+
+namespace {
+// One write of 1 MiB costs little more per byte than larger ones; a record, the block before it and padding must fit.
+constexpr std::uint64_t kBufferBytes = 1u << 20;
+static_assert(kBufferBytes >= kRecordBytesMax + 3 * kLogBlockBytes);
+
+Lsn block_of(Lsn lsn) noexcept { return lsn & ~(kLogBlockBytes - 1); }
+}  // namespace
+
+bool RecordPlan::add(std::uint64_t delta_bytes) {
+  const bool is_new = sizes_.empty() || sizes_.back() + delta_bytes > kRecordBytesMax;
+  if (is_new) sizes_.push_back(sizeof(RecordHeaderV1));
+  sizes_.back() += static_cast<std::uint32_t>(delta_bytes);
+  return is_new && sizes_.size() > 1;
+}
+
+std::uint64_t RecordPlan::total_bytes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const std::uint32_t size : sizes_) sum += size;
+  return sum;
+}
+
+Lsn RecordPlan::end_behind(Lsn end, std::uint64_t file_bytes) const noexcept {
+  for (const std::uint32_t size : sizes_) end = place(end, size, file_bytes) + size;
+  return end;
+}
+
+LogWriter::LogWriter()
+    : buffer_(static_cast<std::byte *>(std::aligned_alloc(kLogBlockBytes, kBufferBytes)), &std::free) {
+  if (buffer_ == nullptr) throw std::bad_alloc();
+}
+
+void LogWriter::attach(const std::string &folder, LogState *state, std::byte *tails) noexcept {
+  folder_ = folder;
+  state_ = state;
+  tails_ = tails;
+}
+
+void LogWriter::start() noexcept {
+  const std::uint64_t flushes = state_->flushes.load(std::memory_order_acquire);
+  start_ = end_ = state_->point[flushes & 1].lsn;
+  block_ = block_of(end_);
+  std::memcpy(buffer_.get(), tails_ + (flushes & 1) * kLogBlockBytes, end_ - block_);
+}
+
+RecordHeaderV1 LogWriter::placed(RecordHeaderV1 fields) const noexcept {
+  fields.lsn = end_;
+  fields.generation = state_->generation;
+  fields.durable_before = start_;
+  return fields;
+}
+
+// Moves to where `bytes` fit. A gap at the end of a file, of 64 bytes or more, gets a record that says so.
+Errc LogWriter::make_place(std::size_t bytes) noexcept {
+  const Lsn lsn = place(end_, bytes, state_->file_bytes);
+  if (lsn != end_) {
+    const std::uint64_t rest = (state_->file_bytes - end_ % state_->file_bytes) % state_->file_bytes;
+    if (rest >= kFileEndRecordBytes) {
+      RecordHeaderV1 fields{};
+      fields.stamp = state_->point[state_->flushes.load(std::memory_order_relaxed) & 1].clock;
+      end_ += write_file_end_record(cursor(), placed(fields));
+    }
+    if (const Errc error = write(); error != Errc::kOk) return error;
+    end_ = lsn;
+    block_ = block_of(lsn);
+  }
+  return end_ - block_ + bytes > kBufferBytes ? write() : Errc::kOk;
+}
+
+Errc LogWriter::append(RecordBuilder *record, RecordHeaderV1 fields) noexcept {
+  if (const Errc error = make_place(record->bytes()); error != Errc::kOk) return error;
+  const std::size_t bytes = record->finish(placed(fields));
+  std::memcpy(cursor(), record->buffer(), bytes);
+  end_ += bytes;
+  return Errc::kOk;
+}
+
+Errc LogWriter::append_open(std::uint64_t stamp, std::uint64_t time_ns, const OpenPayloadV1 &payload) noexcept {
+  if (const Errc error = make_place(kOpenRecordBytes); error != Errc::kOk) return error;
+  RecordHeaderV1 fields{};
+  fields.stamp = stamp;
+  fields.time_ns = time_ns;
+  end_ += write_open_record(cursor(), placed(fields), payload);
+  return Errc::kOk;
+}
+
+// Also keeps the last, partly filled block as the buffer's first.
+Errc LogWriter::write() noexcept {
+  const std::uint64_t bytes = end_ - block_;
+  if (bytes == 0) return Errc::kOk;
+  const std::uint64_t index = file_of(block_, state_->file_bytes);
+  if (index != file_index_ || !file_.is_open()) {
+    file_index_ = ~0ull;
+    if (const Errc error = file_.open(log_file_path(folder_, index), platform::DiskFile::Mode::kReadWrite); error != Errc::kOk)
+      return fail(Errc::kLogMissing, platform::failure_detail());
+    file_index_ = index;
+  }
+  if (!file_.is_whole(state_->file_bytes)) return fail(Errc::kLogMissing, file_.path() + " was removed or cut short");
+  const std::uint64_t padded = (bytes + kLogBlockBytes - 1) & ~(kLogBlockBytes - 1);
+  std::memset(buffer_.get() + bytes, 0, padded - bytes);
+  step(Step::kLogWrite);
+  if (const Errc error = file_.write_durable(block_ % state_->file_bytes, buffer_.get(), padded); error != Errc::kOk)
+    return error;
+  step(Step::kLogWritten);
+  const Lsn last = block_of(end_);
+  std::memmove(buffer_.get(), buffer_.get() + (last - block_), end_ - last);
+  block_ = last;
+  return Errc::kOk;
+}
+
+void LogWriter::publish(std::uint64_t position, std::uint64_t clock, std::uint64_t commits) noexcept {
+  const std::uint64_t flushes = state_->flushes.load(std::memory_order_relaxed) + 1;
+  FlushPoint &next = state_->point[flushes & 1];
+  next = FlushPoint{position, end_, clock, 0};
+  std::memcpy(tails_ + (flushes & 1) * kLogBlockBytes, buffer_.get(), end_ - block_);
+  step(Step::kLogPointFilled);
+  state_->flushes.store(flushes, std::memory_order_release);  // whoever inherits the lock sees point and tail
+  const std::uint64_t count = state_->passed_count;
+  constexpr std::uint64_t kPassed = sizeof state_->passed / sizeof state_->passed[0];
+  if (count == 0 || end_ - state_->passed[(count - 1) % kPassed].lsn >= state_->file_bytes / 8) {
+    state_->passed[count % kPassed] = next;
+    state_->passed_count = count + 1;
+  }
+  state_->log_bytes.fetch_add(end_ - start_, std::memory_order_relaxed);
+  state_->log_commits.fetch_add(commits, std::memory_order_relaxed);
+  state_->durable_lsn.store(end_, std::memory_order_relaxed);
+  state_->durable_clock.store(clock, std::memory_order_release);  // homes and acknowledgements may follow
+  step(Step::kLogPublished);
+  start_ = end_;
+}
+
+}  // namespace tmh::storage

@@ -1,0 +1,73 @@
+// levels/storage/log_writer.h -- puts records behind one another into log files, durably.
+// Shape:     a buffer of whole blocks that begins with the block in which the log ends; full ones are written as they come. The bytes of
+//            that block which are durable already are written again with it: sectors of 512 bytes are old or new, and hold them in both.
+// Errors:    kLogMissing when the file is gone or cut short; kIo, kDiskFull, kReadOnly of the write.
+// Sharing:   one thread at a time, which holds LogState::lock (or is alone in the domain).
+// Contexts:  not in handlers.
+// Source:    DESIGN D1, D5, D7; LIBTP, section 3.1.1 (log manager).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tmh/error.hpp>
+
+#include "levels/storage/log_format.h"
+#include "levels/storage/log_record.h"
+#include "levels/storage/log_state.h"
+#include "platform/disk.h"
+
+namespace tmh::storage {
+
+// Sizes of the records of one transaction: what add() says decides where its parts end, for planner and writer alike.
+class RecordPlan {
+ public:
+  void clear() noexcept { sizes_.clear(); }
+  // One more page difference of the transaction. True: it begins a new record, because the one before it is full.
+  bool add(std::uint64_t delta_bytes);
+  [[nodiscard]] std::uint32_t parts() const noexcept { return static_cast<std::uint32_t>(sizes_.size() - 1); }
+  [[nodiscard]] std::uint64_t total_bytes() const noexcept;
+  // Where the log ends with these records behind `end`.
+  [[nodiscard]] Lsn end_behind(Lsn end, std::uint64_t file_bytes) const noexcept;
+
+ private:
+  std::vector<std::uint32_t> sizes_;  // of the records
+};
+
+class LogWriter {
+ public:
+  LogWriter();
+  // `state` and `tails` (two blocks) are the shared ones.
+  void attach(const std::string &folder, LogState *state, std::byte *tails) noexcept;
+
+  // Begins a batch at the current point.
+  void start() noexcept;
+  // Gives the record its place: `fields` with lsn, generation and durable_before filled in. Writes when the buffer is full.
+  [[nodiscard]] Errc append(RecordBuilder *record, RecordHeaderV1 fields) noexcept;
+  // The first record of a generation.
+  [[nodiscard]] Errc append_open(std::uint64_t stamp, std::uint64_t time_ns, const OpenPayloadV1 &payload) noexcept;
+  // Makes everything appended durable.
+  [[nodiscard]] Errc write() noexcept;
+  // Publishes it: everything before `clock` and `position` is durable.
+  void publish(std::uint64_t position, std::uint64_t clock, std::uint64_t commits) noexcept;
+  [[nodiscard]] Lsn end() const noexcept { return end_; }
+
+ private:
+  [[nodiscard]] Errc make_place(std::size_t bytes) noexcept;
+  [[nodiscard]] RecordHeaderV1 placed(RecordHeaderV1 fields) const noexcept;
+  [[nodiscard]] std::byte *cursor() const noexcept { return buffer_.get() + (end_ - block_); }
+
+  std::string folder_;
+  LogState *state_ = nullptr;
+  std::byte *tails_ = nullptr;
+  platform::DiskFile file_;
+  std::uint64_t file_index_ = ~0ull;
+  std::unique_ptr<std::byte, void (*)(void *)> buffer_;  // kBufferBytes, block-aligned
+  Lsn block_ = 0;  // LSN of the buffer's first byte, block-aligned
+  Lsn end_ = 0;    // behind the last record appended
+  Lsn start_ = 0;  // of the batch
+};
+
+}  // namespace tmh::storage

@@ -1,0 +1,300 @@
+// levels/storage/recovery.cpp -- check the log, store its differences, mark the checkpoint.
+#include "levels/storage/recovery.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "levels/storage/data_files.h"
+#include "levels/storage/log_reader.h"
+#include "levels/storage/replay.h"
+#include "platform/failure.h"
+
+namespace tmh::storage {
+
+using platform::DiskFile;
+using platform::fail;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kQuietTime = std::chrono::seconds(2);            // before the first progress report
+constexpr auto kProgressStep = std::chrono::milliseconds(100);  // between two
+
+std::uint64_t us_since(Clock::time_point start) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count());
+}
+
+std::uint64_t wall_clock_ns() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
+}
+
+// The log is read twice; a byte counts half each time.
+class Progress {
+ public:
+  explicit Progress(const RecoveryOptions &options) : options_(options) {}
+  void expect(std::uint64_t log_bytes) noexcept { total_ = std::max<std::uint64_t>(log_bytes, 1); }
+  void checked(std::uint64_t log_bytes) { tick(log_bytes / 2); }
+  void replayed(std::uint64_t log_bytes) { tick(total_ / 2 + log_bytes / 2); }
+
+ private:
+  void tick(std::uint64_t done) {
+    if (!options_.progress) return;
+    const auto now = Clock::now();
+    if (now < next_) return;
+    next_ = now + kProgressStep;
+    options_.progress(std::min(done, total_), total_);
+  }
+  const RecoveryOptions &options_;
+  Clock::time_point next_ = Clock::now() + kQuietTime;
+  std::uint64_t total_ = 1;
+};
+
+// What the first reading found out.
+struct Plan {
+  std::vector<LogSpan> spans;    // to be replayed
+  Lsn end = 0;                   // behind the last record that counts
+  std::uint32_t generation = 0;  // of that record
+  bool any = false;              // is there such a record?
+  bool is_cut = false;           // at a point in time: valid transactions follow
+  std::uint32_t generation_max = 0;
+  bool torn = false;
+  Lsn torn_at = 0;
+};
+
+class Recovery {
+ public:
+  Recovery(const std::string &folder, const ControlFile &control, CheckpointFile *checkpoint,
+           const RecoveryOptions &options, RecoveryReport *report)
+      : folder_(folder),
+        options_(options),
+        checkpoint_(checkpoint),
+        from_(checkpoint->current()),
+        log_{{from_.domain_id[0], from_.domain_id[1]}, from_.log_file_bytes},
+        source_(folder, options.log_folder, log_),
+        files_(folder, control),
+        progress_(options),
+        report_(report) {}
+
+  Errc run() {
+    const auto start = Clock::now();
+    *report_ = {};
+    report_->start_lsn = from_.lsn;
+    report_->last_stamp = from_.stamp;
+    if (options_.until_lsn < from_.lsn)
+      return fail(Errc::kBadArgument, "until LSN " + std::to_string(options_.until_lsn) +
+                                          ": the data files hold everything up to LSN " + std::to_string(from_.lsn));
+    if (const Errc error = source_.open(); error != Errc::kOk) return error;
+    if (const Errc error = check(); error != Errc::kOk) return error;
+    report_->read_us = us_since(start);
+    if (const Errc error = store(); error != Errc::kOk) return error;
+    if (const Errc error = mark(); error != Errc::kOk) return error;
+    report_->total_us = us_since(start);
+    return Errc::kOk;
+  }
+
+ private:
+  [[nodiscard]] Errc check();
+  [[nodiscard]] Errc check_record(const LogReader &reader, const RecordView &record);
+  void open_generation(const RecordView &record);
+  [[nodiscard]] bool is_beyond(const RecordHeaderV1 &header) const noexcept {
+    return header.lsn + header.length > options_.until_lsn || header.time_ns > options_.until_time_ns;
+  }
+  [[nodiscard]] Errc store();
+  [[nodiscard]] Errc mark();
+  [[nodiscard]] Errc mend_files(Lsn next_lsn);
+  [[nodiscard]] Errc make_whole(const std::string &path, std::uint64_t index) const;
+
+  const std::string &folder_;
+  const RecoveryOptions &options_;
+  CheckpointFile *checkpoint_;
+  const CheckpointV1 from_;
+  const LogIdentity log_;
+  LogSource source_;
+  DataFiles files_;
+  Progress progress_;
+  Plan plan_;
+  RecoveryReport *report_;
+};
+
+// First reading: all of the log, also behind a point in time, because the new generation is to be above every one in it.
+Errc Recovery::check() {
+  const bool brief = from_.is_clean != 0 && checkpoint_->both_slots_valid();
+  LogReader reader(&source_, from_, brief ? LogReader::Depth::kBrief : LogReader::Depth::kWhole);
+  plan_.spans.push_back({from_.lsn, from_.lsn});
+  plan_.end = from_.lsn;
+  plan_.generation = from_.generation;
+  if (!source_.indexes().empty())
+    progress_.expect(std::max((source_.indexes().back() + 1) * log_.file_bytes, from_.lsn) - from_.lsn);
+  RecordView record;
+  for (;;) {
+    const Errc error = reader.next(&record);
+    if (error != Errc::kOk) {  // behind the point in time that was asked for it does not matter
+      if (error != Errc::kLogDamaged && error != Errc::kLogMissing) return error;
+      if (!plan_.is_cut && (options_.until_lsn == ~0ull || options_.until_lsn > reader.position())) return error;
+      plan_.is_cut = true;
+      break;
+    }
+    if (record.at == nullptr) break;
+    if (const Errc wrong = check_record(reader, record); wrong != Errc::kOk) return wrong;
+    progress_.checked(record.end() - from_.lsn);
+  }
+  plan_.generation_max = reader.generation_max();
+  if (!plan_.is_cut) {
+    plan_.torn = reader.tail_is_torn();
+    plan_.torn_at = plan_.torn ? reader.position() : 0;
+    plan_.end = reader.end();
+    plan_.generation = reader.generation();
+  }
+  report_->was_clean = from_.is_clean != 0 && !reader.read_any();
+  progress_.expect(plan_.end - from_.lsn);
+  return Errc::kOk;
+}
+
+Errc Recovery::check_record(const LogReader &reader, const RecordView &record) {
+  const bool first = !plan_.any && !plan_.is_cut;
+  if (first && from_.is_clean != 0 && record.header.generation == from_.generation)
+    return fail(Errc::kLogDamaged, log_file_path(folder_, file_of(record.header.lsn, log_.file_bytes)) + ", LSN " +
+                                       std::to_string(record.header.lsn) +
+                                       ": a record follows, but the checkpoint says that the log was closed there");
+  if (record.kind() == RecordKind::kOpen) open_generation(record);
+  if (plan_.is_cut) return Errc::kOk;
+  if (record.kind() == RecordKind::kCommit && is_beyond(record.header)) {
+    plan_.is_cut = true;
+    return Errc::kOk;
+  }
+  DeltaCursor cursor(record);
+  PageDelta delta;
+  if (record.kind() == RecordKind::kCommit || record.kind() == RecordKind::kPart) {
+    while (cursor.next(&delta)) {
+      if (files_.note(delta.page)) continue;
+      return fail(Errc::kLogDamaged, "LSN " + std::to_string(record.header.lsn) + ": page " +
+                                         std::to_string(static_cast<std::uint64_t>(page_index(delta.page))) +
+                                         " of segment " + std::to_string(segment_number(delta.page)) +
+                                         " does not exist in this domain");
+    }
+  }
+  if (record.kind() == RecordKind::kPart || record.kind() == RecordKind::kFileEnd) return Errc::kOk;
+  plan_.any = true;
+  plan_.spans.back().to = record.end();
+  plan_.end = record.end();
+  plan_.generation = reader.generation();
+  return Errc::kOk;
+}
+
+// What lies behind the end that the record names was undone by an earlier recovery of a point in time, or was a torn tail.
+void Recovery::open_generation(const RecordView &record) {
+  const Lsn previous_end = record.open_payload().previous_end;
+  LogSpan &last = plan_.spans.back();
+  if (record.header.lsn == last.from) return;                          // the first record there is
+  if (plan_.is_cut && plan_.end > previous_end) plan_.is_cut = false;  // the cut was in what was undone
+  last.to = std::max(last.from, std::min(last.to, previous_end));
+  if (!plan_.is_cut) plan_.spans.push_back({record.header.lsn, record.header.lsn});
+}
+
+// Second reading.
+Errc Recovery::store() {
+  const auto start = Clock::now();
+  std::erase_if(plan_.spans, [](const LogSpan &span) { return span.from == span.to; });
+  if (const Errc error = files_.open(); error != Errc::kOk) return error;
+  const unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
+  ReplayCounts counts;
+  const Errc error = replay(
+      &source_, plan_.spans, files_, options_.threads != 0 ? options_.threads : cores,
+      [this](std::uint64_t done) { progress_.replayed(done); }, &counts);
+  report_->transactions = counts.transactions;
+  report_->records = counts.records;
+  report_->log_bytes = counts.log_bytes;
+  report_->pages = counts.pages;
+  report_->bytes_applied = counts.bytes_applied;
+  if (counts.transactions != 0) {
+    report_->last_stamp = counts.last_stamp;
+    report_->last_time_ns = counts.last_time_ns;
+  }
+  if (error != Errc::kOk) return error;
+  report_->apply_us = us_since(start);
+  const auto stored = Clock::now();
+  if (const Errc failed = files_.sync(); failed != Errc::kOk) return failed;
+  report_->sync_us = us_since(stored);
+  return Errc::kOk;
+}
+
+// The data files hold everything up to the end: from now on recovery starts behind it.
+Errc Recovery::mark() {
+  report_->end_lsn = plan_.end;
+  report_->tail_was_torn = plan_.torn;
+  report_->torn_at = plan_.torn_at;
+  report_->generation = std::max(plan_.generation_max, from_.generation) + 1;
+  report_->next_lsn = open_position(plan_.end, log_.file_bytes);
+  report_->open = {plan_.end, plan_.generation, 0};
+  // Nothing there, and the checkpoint is a recovery's: its opening record was never written, and what it was to say still holds.
+  if (plan_.end == from_.lsn && !plan_.any && from_.previous_generation != 0 &&
+      open_position(from_.previous_end, log_.file_bytes) == from_.lsn)
+    report_->open = {from_.previous_end, from_.previous_generation, 0};
+  if (const Errc error = mend_files(report_->next_lsn); error != Errc::kOk) return error;
+  CheckpointV1 next = from_;
+  next.generation = report_->generation;
+  next.lsn = next.durable_lsn = report_->next_lsn;
+  next.stamp = report_->last_stamp;
+  next.time_ns = wall_clock_ns();
+  next.is_clean = 0;
+  next.previous_end = report_->open.previous_end;
+  next.previous_generation = report_->open.previous_generation;
+  if (const Errc error = checkpoint_->store(next); error != Errc::kOk) return error;
+  // After a point in time, falling back to the older slot would bring back what was undone: both slots say the same.
+  return plan_.is_cut ? checkpoint_->store(next) : Errc::kOk;
+}
+
+Errc Recovery::make_whole(const std::string &path, std::uint64_t index) const {
+  alignas(platform::kDiskBlockBytes) const LogFileHeaderV1 header = make_log_file_header(log_, index);
+  DiskFile file;
+  if (const Errc error = file.open(path, DiskFile::Mode::kReadWrite); error != Errc::kOk) return error;
+  if (const Errc error = file.truncate(log_.file_bytes); error != Errc::kOk) return error;
+  if (const Errc error = file.write_durable(0, &header, sizeof header); error != Errc::kOk) return error;
+  return file.sync();
+}
+
+// Writers take a log file's name for a promise that it is whole. One behind the end that is not holds nothing that counts.
+Errc Recovery::mend_files(Lsn next_lsn) {
+  std::vector<std::uint64_t> indexes;
+  if (const Errc error = list_log_files(folder_, &indexes); error != Errc::kOk) return error;
+  bool removed = false;
+  for (const std::uint64_t index : indexes) {
+    if (index < file_of(next_lsn, log_.file_bytes)) continue;
+    const std::string path = log_file_path(folder_, index);
+    const Errc found = verify_log_file(path, log_, index);
+    if (found == Errc::kOk) continue;
+    if (found != Errc::kShortFile && found != Errc::kCorrupt) return found;
+    // Replayed from, or up to: it stays, and gets back what it lacks.
+    const bool in_use =
+        file_of(plan_.end - 1, log_.file_bytes) == index && plan_.end % log_.file_bytes != kLogBlockBytes;
+    if (in_use) {
+      if (const Errc error = make_whole(path, index); error != Errc::kOk) return error;
+    } else {
+      if (const Errc error = platform::disk_unlink(path); error != Errc::kOk) return error;
+      removed = true;
+    }
+  }
+  return removed ? platform::sync_folder(folder_) : Errc::kOk;
+}
+
+}  // namespace
+
+Errc recover(const std::string &folder, const ControlFile &control, CheckpointFile *checkpoint,
+             const RecoveryOptions &options, RecoveryReport *report) noexcept {
+  try {
+    return Recovery(folder, control, checkpoint, options, report).run();
+  } catch (const std::bad_alloc &) {
+    return fail(Errc::kOutOfMemory, "recovering " + folder);
+  } catch (const std::exception &error) {  // a progress function that throws
+    return fail(Errc::kBadArgument, std::string("recovering ") + folder + ": " + error.what());
+  }
+}
+
+}  // namespace tmh::storage

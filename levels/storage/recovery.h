@@ -1,0 +1,62 @@
+// levels/storage/recovery.h -- bringing data files to the end of the redo log.
+// Effect:    afterwards the data files hold exactly the commits of the log's valid prefix, durably, and the checkpoint file says so under a
+//            new generation. May be cut at any moment and run again: words of differences are absolute, so replay is idempotent.
+// Shape:     the log is read twice: once to check every record and to find its end (levels/storage/log_reader), once to store
+//            (levels/storage/replay). So nothing is stored unless everything before the end was found right.
+// Errors:    kLogDamaged when a record before the durable end is wrong (the detail names file, offset and LSN), or names a page that the
+//            domain does not have; kLogMissing; kForeignVersion; kNotADomain; kFileShrunk; kIo, kDiskFull, kOutOfMemory. The data files
+//            then hold a prefix or nothing new, and nothing was marked.
+// Sharing:   REQUIRES the folder lock and that no participant is alive.
+// Source:    DESIGN D3, D4; thesis, section 3.2 and appendix B (recovery, which it left out); LIBTP, section 3.2.1.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include <tmh/error.hpp>
+
+#include "levels/storage/checkpoint_file.h"
+#include "levels/storage/control.h"
+#include "levels/storage/log_format.h"
+
+namespace tmh::storage {
+
+// Points in time: REQUIRES data files that hold nothing later than the point: a backup made while the domain was closed (or of a checkpoint
+// that far back), with its tmh.control and tmh.checkpoint, and the log files from there on in the domain's folder or in log_folder.
+struct RecoveryOptions {
+  Lsn until_lsn = ~0ull;                // point in time: stop before the first transaction whose record ends beyond
+  std::uint64_t until_time_ns = ~0ull;  // or whose time is later (CLOCK_REALTIME)
+  std::string log_folder;               // where archived log files lie; empty: the domain's folder only
+  unsigned threads = 0;                 // 0: as many as there are cores
+  // Called about every 100 ms once recovery has lasted 2 s; done and total in bytes of log. May be empty.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress;
+};
+
+struct RecoveryReport {
+  bool was_clean = false;           // closed by its last participant: nothing to replay
+  std::uint64_t transactions = 0;   // replayed
+  std::uint64_t records = 0;        // read, parts included
+  std::uint64_t log_bytes = 0;      // of these records
+  std::uint64_t pages = 0;          // page differences applied
+  std::uint64_t bytes_applied = 0;  // words stored
+  Lsn start_lsn = 0;                // of the checkpoint
+  Lsn end_lsn = 0;                  // behind the last valid record
+  bool tail_was_torn = false;       // something that was no valid record followed
+  Lsn torn_at = 0;
+  std::uint64_t last_stamp = 0;  // commit timestamp of the last transaction replayed, or the checkpoint's
+  std::uint64_t last_time_ns = 0;
+  std::uint32_t generation = 0;  // the new one
+  Lsn next_lsn = 0;  // where the next record (kOpen) goes: block-aligned, behind end_lsn; its file may not exist yet
+  OpenPayloadV1 open{};  // what that record is to say
+  std::uint64_t read_us = 0, apply_us = 0, sync_us = 0, total_us = 0;
+};
+
+// Replays into the data files named by `control` (paths relative to `folder`; their sizes settled, see control.h), then stores a
+// checkpoint at next_lsn under a generation above every one in the log. The caller writes the kOpen record there, with the payload
+// `report->open`, before any other. Log files behind the end that are cut short or have a damaged header hold nothing: the one of next_lsn
+// is made whole, or removed like those behind it. kBadArgument when until_lsn lies before the checkpoint.
+[[nodiscard]] Errc recover(const std::string &folder, const ControlFile &control, CheckpointFile *checkpoint,
+                           const RecoveryOptions &options, RecoveryReport *report) noexcept;
+
+}  // namespace tmh::storage

@@ -1,0 +1,148 @@
+// platform/disk.cpp -- durable writes.
+#include "platform/disk.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "platform/failure.h"
+
+namespace tmh::platform {
+
+namespace detail {
+constinit std::atomic<DiskHook> disk_hook{nullptr};
+}
+
+namespace {
+constinit std::atomic<std::uint32_t> planted{0};
+
+Errc fail_with(int error, const std::string &what) noexcept {
+  errno = error;
+  return fail_errno(Errc::kIo, what);
+}
+
+// kOk, or the failure that a test injects.
+Errc watch(const DiskEvent &event) noexcept {
+  const DiskHook hook = detail::disk_hook.load(std::memory_order_relaxed);
+  if (hook == nullptr) return Errc::kOk;
+  const int error = hook(event);
+  return error == 0 ? Errc::kOk : fail_with(error, event.path);
+}
+}  // namespace
+
+void set_disk_hook(DiskHook hook) noexcept { detail::disk_hook.store(hook, std::memory_order_relaxed); }
+
+void plant(std::uint32_t defects) noexcept { planted.store(defects, std::memory_order_relaxed); }
+
+bool is_planted(Planted defect) noexcept {
+  return (planted.load(std::memory_order_relaxed) & static_cast<std::uint32_t>(defect)) != 0;
+}
+
+Errc DiskFile::open(const std::string &path, Mode mode) noexcept {
+  close();
+  path_ = path;
+  if (mode == Mode::kCreate) {
+    if (const Errc error = watch({DiskOp::kCreate, path_.c_str()}); error != Errc::kOk) return error;
+  }
+  const int flags = mode == Mode::kRead ? O_RDONLY : mode == Mode::kReadWrite ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
+  fd_ = FileDescriptor(::open(path.c_str(), flags | O_CLOEXEC, 0660));
+  if (!fd_) return fail_errno(Errc::kIo, path);
+  if (mode != Mode::kRead)
+    direct_ =
+        FileDescriptor(::open(path.c_str(), O_RDWR | O_DIRECT | O_DSYNC | O_CLOEXEC));  // refused: see write_durable()
+  return Errc::kOk;
+}
+
+void DiskFile::close() noexcept {
+  fd_.reset();
+  direct_.reset();
+}
+
+Errc DiskFile::size(std::uint64_t *bytes) const noexcept {
+  struct stat info {};
+  if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, path_);
+  *bytes = static_cast<std::uint64_t>(info.st_size);
+  return Errc::kOk;
+}
+
+bool DiskFile::is_whole(std::uint64_t bytes) const noexcept {
+  struct stat info {};
+  return fstat(fd_.get(), &info) == 0 && info.st_nlink > 0 && static_cast<std::uint64_t>(info.st_size) >= bytes;
+}
+
+Errc DiskFile::read(std::uint64_t offset, void *to, std::size_t bytes, std::size_t *got) const noexcept {
+  *got = 0;
+  while (*got < bytes) {
+    const ssize_t n = pread(fd_.get(), static_cast<char *>(to) + *got, bytes - *got, static_cast<off_t>(offset + *got));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_errno(Errc::kIo, path_);
+    if (n == 0) break;
+    *got += static_cast<std::size_t>(n);
+  }
+  return Errc::kOk;
+}
+
+Errc DiskFile::write_all(int fd, std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t n =
+        pwrite(fd, static_cast<const char *>(from) + done, bytes - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail_errno(Errc::kIo, path_);
+    done += static_cast<std::size_t>(n);
+  }
+  return Errc::kOk;
+}
+
+Errc DiskFile::write(std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
+  if (const Errc error = watch({DiskOp::kWrite, path_.c_str(), nullptr, offset, from, bytes}); error != Errc::kOk)
+    return error;
+  return write_all(fd_.get(), offset, from, bytes);
+}
+
+Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
+  if (const Errc error = watch({DiskOp::kWriteDurable, path_.c_str(), nullptr, offset, from, bytes});
+      error != Errc::kOk)
+    return error;
+  if (direct_) {
+    const Errc error = write_all(direct_.get(), offset, from, bytes);
+    if (error == Errc::kOk) return watch({DiskOp::kWriteDone, path_.c_str()});
+    if (errno != EINVAL) return error;
+    direct_.reset();  // the file system took the flag but not the write
+  }
+  if (const Errc error = write_all(fd_.get(), offset, from, bytes); error != Errc::kOk) return error;
+  if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
+  return watch({DiskOp::kWriteDone, path_.c_str()});
+}
+
+Errc DiskFile::sync() noexcept {
+  if (const Errc error = watch({DiskOp::kSync, path_.c_str()}); error != Errc::kOk) return error;
+  if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
+  return watch({DiskOp::kSyncDone, path_.c_str()});
+}
+
+Errc DiskFile::truncate(std::uint64_t bytes) noexcept {
+  if (const Errc error = watch({DiskOp::kTruncate, path_.c_str(), nullptr, bytes}); error != Errc::kOk) return error;
+  return ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? Errc::kOk : fail_errno(Errc::kIo, path_);
+}
+
+Errc disk_rename(const std::string &from, const std::string &to) noexcept {
+  if (const Errc error = watch({DiskOp::kRename, from.c_str(), to.c_str()}); error != Errc::kOk) return error;
+  return ::rename(from.c_str(), to.c_str()) == 0 ? Errc::kOk : fail_errno(Errc::kIo, from);
+}
+
+Errc disk_unlink(const std::string &path) noexcept {
+  if (const Errc error = watch({DiskOp::kUnlink, path.c_str()}); error != Errc::kOk) return error;
+  return ::unlink(path.c_str()) == 0 || errno == ENOENT ? Errc::kOk : fail_errno(Errc::kIo, path);
+}
+
+Errc sync_folder(const std::string &folder) noexcept {
+  if (const Errc error = watch({DiskOp::kFolderSync, folder.c_str()}); error != Errc::kOk) return error;
+  const FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return fail_errno(Errc::kIo, folder);
+  if (fsync(fd.get()) != 0) return fail_errno(Errc::kIo, "fsync " + folder);
+  return watch({DiskOp::kFolderSyncDone, folder.c_str()});
+}
+
+}  // namespace tmh::platform

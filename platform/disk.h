@@ -1,0 +1,114 @@
+// platform/disk.h -- durable writes: what must survive a power cut goes to disk through here, and nowhere else.
+// Shape:     DiskFile wraps one descriptor; folder operations are functions. A hook sees every operation before it happens (after, where
+//            said): a test records them and builds what a power cut could have left, or makes one fail with an errno of its choice.
+// Invariant: what write_durable() and a sync() that began later acknowledged is on disk; everything else may be lost, torn at
+//            512 bytes or written in any order. Data files are mapped: their pages count as written back at any time.
+// Errors:    kDiskFull (ENOSPC, EDQUOT), kReadOnly (EROFS), kPermission, kIo; the detail names file and errno.
+// Sharing:   a DiskFile belongs to one thread at a time; several processes may have the file open.
+// Contexts:  not in handlers, except home_written().
+// Source:    DESIGN D1 to D4.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <tmh/error.hpp>
+
+#include "platform/files.h"
+
+namespace tmh::platform {
+
+inline constexpr std::size_t kDiskBlockBytes = 4096;  // unit and alignment of write_durable()
+
+enum class DiskOp : std::uint8_t {
+  kWrite = 1,           // data, not yet durable
+  kWriteDurable = 2,    // data that will be durable when kWriteDone of the same file follows
+  kWriteDone = 3,       // after: the last kWriteDurable of this file by this process is durable
+  kSync = 4,            // before fdatasync: what was written up to here is durable when kSyncDone follows
+  kSyncDone = 5,        // after
+  kHomeWrite = 6,       // after: committed lines were stored in a mapped data file (no error can be injected)
+  kTruncate = 7,        // offset: new length
+  kCreate = 8,          // new empty file
+  kRename = 9,          // path to path2
+  kUnlink = 10,         //
+  kFolderSync = 11,     // before fsync of the folder `path`
+  kFolderSyncDone = 12  // after
+};
+
+struct DiskEvent {
+  DiskOp op{};
+  const char *path = nullptr;
+  const char *path2 = nullptr;
+  std::uint64_t offset = 0;
+  const void *data = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+// Returns 0, or the errno with which the operation is to fail without being done. Called by any thread of any participant.
+using DiskHook = int (*)(const DiskEvent &event);
+void set_disk_hook(DiskHook hook) noexcept;
+
+namespace detail {
+extern std::atomic<DiskHook> disk_hook;
+}
+// Tells the hook about lines stored in a mapped data file. Costs one load when there is no hook. Async-signal-safe.
+inline void home_written(const std::string &path, std::uint64_t offset, const void *data,
+                         std::uint64_t bytes) noexcept {
+  const DiskHook hook =
+      detail::disk_hook.load(std::memory_order_relaxed);  // relaxed: set before what is watched starts
+  if (hook != nullptr) [[unlikely]]
+    (void)hook({DiskOp::kHomeWrite, path.c_str(), nullptr, offset, data, bytes});
+}
+[[nodiscard]] inline bool disk_is_watched() noexcept {
+  return detail::disk_hook.load(std::memory_order_relaxed) != nullptr;
+}
+
+// Defects that a test plants to see that it would find them. Never set outside tests.
+enum class Planted : std::uint32_t {
+  kNone = 0,
+  kAcknowledgeBeforeSync = 1u << 0,  // a flush says durable before it wrote
+  kApplyBeforeLog = 1u << 1,         // versions go home before their record is durable
+  kNoGeneration = 1u << 2,           // recovery takes records of an earlier generation
+  kNoChecksum = 1u << 3,             // recovery takes records whose CRC is wrong
+};
+void plant(std::uint32_t defects) noexcept;
+[[nodiscard]] bool is_planted(Planted defect) noexcept;
+
+class DiskFile {
+ public:
+  DiskFile() = default;
+  DiskFile(DiskFile &&) = default;
+  DiskFile &operator=(DiskFile &&) = default;
+
+  enum class Mode : std::uint8_t { kRead, kReadWrite, kCreate /* new, fails when it exists */ };
+  [[nodiscard]] Errc open(const std::string &path, Mode mode) noexcept;
+  void close() noexcept;
+  [[nodiscard]] bool is_open() const noexcept { return static_cast<bool>(fd_); }
+  [[nodiscard]] const std::string &path() const noexcept { return path_; }
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }  // to map it and to allocate blocks; never to write
+  [[nodiscard]] Errc size(std::uint64_t *bytes) const noexcept;
+  // False when the name is gone or the file is shorter than `bytes`.
+  [[nodiscard]] bool is_whole(std::uint64_t bytes) const noexcept;
+
+  [[nodiscard]] Errc read(std::uint64_t offset, void *to, std::size_t bytes, std::size_t *got) const noexcept;
+  [[nodiscard]] Errc write(std::uint64_t offset, const void *from, std::size_t bytes) noexcept;
+  // Durable when it returns. offset, bytes and `from` are multiples of kDiskBlockBytes. One O_DIRECT | O_DSYNC write where the file
+  // system has it (a quarter cheaper than write + fdatasync on ext4), else write + fdatasync.
+  [[nodiscard]] Errc write_durable(std::uint64_t offset, const void *from, std::size_t bytes) noexcept;
+  [[nodiscard]] Errc sync() noexcept;
+  [[nodiscard]] Errc truncate(std::uint64_t bytes) noexcept;
+
+ private:
+  [[nodiscard]] Errc write_all(int fd, std::uint64_t offset, const void *from, std::size_t bytes) noexcept;
+  std::string path_;
+  FileDescriptor fd_;
+  FileDescriptor direct_;  // O_DIRECT | O_DSYNC; empty where refused
+};
+
+[[nodiscard]] Errc disk_rename(const std::string &from, const std::string &to) noexcept;
+[[nodiscard]] Errc disk_unlink(const std::string &path) noexcept;  // kOk when there is none
+[[nodiscard]] Errc sync_folder(const std::string &folder) noexcept;
+
+}  // namespace tmh::platform

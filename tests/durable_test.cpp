@@ -1,0 +1,371 @@
+// tests/durable_test.cpp -- durable domains from outside: modes, acknowledgement, recovery, checkpoint, archive, backup.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <tmh/tmh.hpp>
+
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+namespace {
+
+constexpr std::uint64_t kSmallLog = 1u << 20;
+
+DomainOptions durable(Durability durability = Durability::kStrict) {
+  DomainOptions options;
+  options.durability = durability;
+  options.log_file_bytes = kSmallLog;
+  return options;
+}
+
+SegmentOptions raw(std::uint64_t pages) {
+  SegmentOptions options;
+  options.layout = Layout::kRaw;
+  options.size_bytes = pages * kPageBytes;
+  return options;
+}
+
+// Never closed: what a child that is killed has open.
+const Domain &open_for_good(const std::string &folder, const DomainOptions &options = {}) {
+  return *new Domain(Domain::open(folder, options));
+}
+
+// Runs body in a child that dies by SIGKILL at its end.
+template <class Body>
+void in_killed_child(const Body &body) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    try {
+      body();
+      kill(getpid(), SIGKILL);
+    } catch (const std::exception &error) {
+      std::fprintf(stderr, "child: %s\n", error.what());
+    }
+    _exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended before its kill, status " << status;
+}
+
+// What is rebuildable does not survive a power cut; everything that was written did, in these tests.
+void lose_shared_memory(const std::string &folder) {
+  for (const auto &entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (name == "tmh.state" || name == "tmh.log.state" || name.starts_with("tmh.versions") || name == "tmh.commits" ||
+        name == "tmh.participants" || name == "tmh.accesses" || name.starts_with("tmh.pages."))
+      std::filesystem::remove(entry.path());
+  }
+}
+
+std::uint64_t &word(const Segment &segment, std::uint64_t page) {
+  return *reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes);
+}
+
+class DurableTest : public ::testing::Test {
+ protected:
+  TempFolder folder_;
+  std::string path() const { return folder_.path() + "/domain"; }
+};
+
+TEST_F(DurableTest, CommitsSurviveACleanClose) {
+  for (std::uint64_t round = 0; round < 4; ++round) {
+    Domain domain = Domain::open(path(), durable());
+    EXPECT_TRUE(domain.recovery().ran);
+    EXPECT_TRUE(domain.recovery().was_clean);
+    EXPECT_EQ(domain.recovery().transactions, 0u);
+    const Segment segment = domain.map("a.db", raw(8));
+    EXPECT_EQ(query(domain, [&] { return word(segment, 3); }), round);
+    atomically(domain, [&] { ++word(segment, 3); });
+    domain.close();
+  }
+}
+
+TEST_F(DurableTest, StrictCommitsSurviveTheLossOfSharedMemory) {
+  in_killed_child([&] {
+    const Domain &domain = open_for_good(path(), durable());
+    const Segment segment = domain.map("a.db", raw(64));
+    for (std::uint64_t i = 1; i <= 100; ++i) atomically(domain, [&] { word(segment, i % 64) = i; });
+  });
+  lose_shared_memory(path());
+  const Domain domain = Domain::open(path(), durable());
+  EXPECT_FALSE(domain.recovery().was_clean);
+  EXPECT_EQ(domain.recovery().transactions, 100u);
+  const Segment segment = domain.map("a.db", raw(64));
+  for (std::uint64_t i = 37; i <= 100; ++i) EXPECT_EQ(query(domain, [&] { return word(segment, i % 64); }), i);
+}
+
+TEST_F(DurableTest, BufferedCommitsSurviveTheDeathOfAllProcesses) {
+  in_killed_child([&] {
+    DomainOptions options = durable(Durability::kBuffered);
+    options.flush_interval_ms = 60'000;
+    const Domain &domain = open_for_good(path(), options);
+    const Segment segment = domain.map("a.db", raw(8));
+    for (std::uint64_t i = 1; i <= 1000; ++i) atomically(domain, [&] { word(segment, i % 8) = i; });
+  });
+  const Domain domain = Domain::open(path());
+  EXPECT_EQ(domain.durability(), Durability::kBuffered);
+  EXPECT_GT(domain.recovery().salvaged, 0u);
+  const Segment segment = domain.map("a.db", raw(8));
+  for (std::uint64_t i = 993; i <= 1000; ++i) EXPECT_EQ(query(domain, [&] { return word(segment, i % 8); }), i);
+}
+
+TEST_F(DurableTest, BufferedCommitsBecomeDurableInTime) {
+  in_killed_child([&] {
+    DomainOptions options = durable(Durability::kBuffered);
+    options.flush_interval_ms = 5;
+    const Domain &domain = open_for_good(path(), options);
+    const Segment segment = domain.map("a.db", raw(8));
+    atomically(domain, [&] { word(segment, 1) = 77; });
+    while (domain.counters().log_commits < 1) usleep(1000);
+    atomically(domain, [&] { word(segment, 2) = 78; });
+    domain.flush();
+  });
+  lose_shared_memory(path());
+  const Domain domain = Domain::open(path());
+  const Segment segment = domain.map("a.db", raw(8));
+  EXPECT_EQ(query(domain, [&] { return word(segment, 1); }), 77u);
+  EXPECT_EQ(query(domain, [&] { return word(segment, 2); }), 78u);
+}
+
+TEST_F(DurableTest, OneCommitMayBeBufferedInAStrictDomainAndTheOtherWayRound) {
+  for (const Durability of_domain : {Durability::kStrict, Durability::kBuffered}) {
+    DomainOptions options = durable(of_domain);
+    options.flush_interval_ms = 60'000;
+    Domain domain = Domain::open(path() + to_string(of_domain), options);
+    const Segment segment = domain.map("a.db", raw(8));
+    domain.begin();
+    word(segment, 0) = 1;
+    const std::uint64_t before = domain.counters().log_commits;
+    EXPECT_EQ(domain.end(Durability::kBuffered), Status::kCommitted);
+    EXPECT_EQ(domain.counters().log_commits, before);
+    domain.begin();
+    word(segment, 0) = 2;
+    EXPECT_EQ(domain.end(Durability::kStrict), Status::kCommitted);
+    EXPECT_EQ(domain.counters().log_commits, before + 2);
+    domain.close();
+  }
+}
+
+// Nobody is acknowledged before what it read: a strict instance that only read waits for the writer's record.
+TEST_F(DurableTest, AStrictReaderWaitsForWhatItRead) {
+  DomainOptions options = durable();
+  options.flush_interval_ms = 60'000;
+  const Domain domain = Domain::open(path(), options);
+  const Segment segment = domain.map("a.db", raw(8));
+  domain.begin();
+  word(segment, 0) = 1;
+  EXPECT_EQ(domain.end(Durability::kBuffered), Status::kCommitted);
+  const std::uint64_t before = domain.counters().log_commits;
+  EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 1u);
+  EXPECT_EQ(domain.counters().log_commits, before + 1);
+}
+
+TEST_F(DurableTest, WithoutEarlyReleaseNobodyReadsWhatIsNotDurable) {
+  DomainOptions options = durable();
+  options.early_release = false;
+  options.flush_interval_ms = 60'000;
+  const Domain domain = Domain::open(path(), options);
+  const Segment segment = domain.map("a.db", raw(8));
+  domain.begin();
+  word(segment, 0) = 1;
+  EXPECT_EQ(domain.end(Durability::kBuffered), Status::kCommitted);
+  const std::uint64_t before = domain.counters().log_commits;
+  domain.begin();
+  EXPECT_EQ(domain.counters().log_commits, before + 1);
+  EXPECT_EQ(domain.end(Durability::kBuffered), Status::kCommitted);
+}
+
+// More than one record, more than one log file, and wider than the commit log ring lists.
+TEST_F(DurableTest, LargeTransactionsAreLoggedInParts) {
+  constexpr std::uint64_t kPages = 1500;
+  in_killed_child([&] {
+    const Domain &domain = open_for_good(path(), durable());
+    const Segment segment = domain.map("a.db", raw(kPages));
+    for (std::uint64_t round = 1; round <= 3; ++round) {
+      atomically(domain, [&] {
+        for (std::uint64_t page = 0; page < kPages; ++page)
+          for (std::uint64_t at = 0; at < 512; ++at) (&word(segment, page))[at] = page * round + at;
+      });
+    }
+  });
+  lose_shared_memory(path());
+  const Domain domain = Domain::open(path());
+  EXPECT_EQ(domain.recovery().transactions, 3u);
+  const Segment segment = domain.map("a.db", raw(kPages));
+  query(domain, [&] {
+    for (std::uint64_t page = 0; page < kPages; ++page)
+      for (std::uint64_t at = 0; at < 512; ++at) ASSERT_EQ((&word(segment, page))[at], page * 3 + at);
+  });
+}
+
+TEST_F(DurableTest, ACommitWiderThanTheRingIsLogged) {
+  constexpr std::uint64_t kPages = 140'000;
+  DomainOptions options = durable();
+  options.log_file_bytes = 8u << 20;
+  in_killed_child([&] {
+    const Domain &domain = open_for_good(path(), options);
+    const Segment segment = domain.map("a.db", raw(kPages));
+    atomically(domain, [&] {
+      for (std::uint64_t page = 0; page < kPages; ++page) word(segment, page) = page + 1;
+    });
+    atomically(domain, [&] { word(segment, 5) = 55; });
+  });
+  lose_shared_memory(path());
+  const Domain domain = Domain::open(path());
+  EXPECT_EQ(domain.recovery().transactions, 2u);
+  const Segment segment = domain.map("a.db", raw(kPages));
+  query(domain, [&] {
+    for (std::uint64_t page = 0; page < kPages; ++page) ASSERT_EQ(word(segment, page), page == 5 ? 55 : page + 1);
+  });
+}
+
+TEST_F(DurableTest, CheckpointShortensRecoveryAndRecyclesFiles) {
+  in_killed_child([&] {
+    const Domain &domain = open_for_good(path(), durable(Durability::kBuffered));
+    const Segment segment = domain.map("a.db", raw(256));
+    for (std::uint64_t i = 1; i <= 20'000; ++i) {
+      atomically(domain, [&] {
+        for (std::uint64_t at = 0; at < 64; ++at) (&word(segment, i % 256))[at] = i;
+      });
+      if (i % 1000 == 0) domain.checkpoint();
+    }
+    domain.flush();
+    if (domain.counters().checkpoints < 10) _exit(3);
+  });
+  std::uint64_t log_files = 0;
+  for (const auto &entry : std::filesystem::directory_iterator(path()))
+    log_files += entry.path().filename().string().starts_with("tmh.log.0") ? 1u : 0u;
+  EXPECT_LE(log_files, 8u);  // 20,000 commits of 600 bytes are 12 MiB: 12 files, were they not used again
+  lose_shared_memory(path());
+  const Domain domain = Domain::open(path());
+  EXPECT_LE(domain.recovery().transactions, 1000u);
+  const Segment segment = domain.map("a.db", raw(256));
+  for (std::uint64_t i = 20'000 - 255; i <= 20'000; ++i)
+    EXPECT_EQ(query(domain, [&] { return word(segment, i % 256); }), i);
+}
+
+TEST_F(DurableTest, ArchivedLogRestoresAnyMoment) {
+  DomainOptions options = durable();
+  options.keep_log = true;
+  std::vector<std::uint64_t> lsn;
+  const std::string archive = folder_.path() + "/archive", base = folder_.path() + "/base";
+  {
+    Domain domain = Domain::open(path(), options);
+    const Segment segment = domain.map("a.db", raw(64));
+    atomically(domain, [&] { word(segment, 0) = 1; });
+    domain.backup(base);
+    for (std::uint64_t i = 2; i <= 3000; ++i) {
+      atomically(domain, [&] {
+        for (std::uint64_t at = 0; at < 300; ++at) (&word(segment, at % 64))[at] = i;
+        word(segment, 0) = i;
+      });
+      if (i == 1500) (void)domain.archive(archive);
+    }
+    const std::vector<std::string> moved = domain.archive(archive);
+    EXPECT_FALSE(moved.empty());
+    domain.close();
+    for (const auto &entry : std::filesystem::directory_iterator(path())) {
+      if (entry.path().filename().string().starts_with("tmh.log.0"))
+        std::filesystem::copy(entry.path(), archive, std::filesystem::copy_options::skip_existing);
+    }
+  }
+  RecoverOptions until;
+  until.log_folder = archive;
+  until.until_lsn = 2u << 20;
+  const RecoveryInfo info = recover(base, until);
+  EXPECT_GT(info.transactions, 100u);
+  EXPECT_LE(info.end_lsn, 2u << 20);
+  const Domain domain = Domain::open(base);
+  const Segment segment = domain.map("a.db", raw(64));
+  EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), info.transactions + 1);
+}
+
+TEST_F(DurableTest, ABackupTakenUnderLoadIsConsistent) {
+  struct Shared {
+    std::atomic<bool> stop;
+  };
+  auto *shared = static_cast<Shared *>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) try {
+    const Domain domain = Domain::open(path(), durable(Durability::kBuffered));
+    const Segment segment = domain.map("a.db", raw(128));
+    for (std::uint64_t i = 1; !shared->stop.load(); ++i) {
+      atomically(domain, [&] {
+        for (std::uint64_t page = 0; page < 128; page += 1 + i % 3) ++word(segment, page), --word(segment, 127 - page);  // the sum stays 0
+      });
+    }
+    _exit(0);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "child: %s\n", error.what());
+    _exit(1);
+  }
+  Domain domain = Domain::open(path(), durable(Durability::kBuffered));
+  const Segment segment = domain.map("a.db", raw(128));
+  while (query(domain, [&] { return word(segment, 0); }) == 0) usleep(1000);
+  for (int i = 0; i < 3; ++i) {
+    const std::string copy = folder_.path() + "/copy" + std::to_string(i);
+    domain.backup(copy);
+    in_killed_child([&] {  // in a process of its own: a copy has its original's addresses
+      const Domain &restored = open_for_good(copy);
+      const Segment there = restored.map("a.db", raw(128));
+      std::uint64_t sum = 0;
+      query(restored, [&] {
+        for (std::uint64_t page = 0; page < 128; ++page) sum += word(there, page);
+      });
+      if (sum != 0) _exit(2);
+    });
+  }
+  shared->stop.store(true);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  munmap(shared, 4096);
+}
+
+TEST_F(DurableTest, BadInputIsRefused) {
+  const auto code_of = [](const auto &call) {
+    try {
+      call();
+    } catch (const Error &error) {
+      return error.errc();
+    }
+    return Errc::kOk;
+  };
+  Domain strict = Domain::open(path(), durable());
+  EXPECT_EQ(code_of([&] { (void)recover(path()); }), Errc::kDomainInUse);
+  strict.close();
+  EXPECT_EQ(code_of([&] { (void)Domain::open(path(), durable(Durability::kBuffered)); }), Errc::kDurabilityMismatch);
+  EXPECT_EQ(code_of([&] { (void)Domain::open(path(), durable(Durability::kNone)); }), Errc::kDurabilityMismatch);
+  EXPECT_EQ(code_of([&] { (void)recover(folder_.path()); }), Errc::kNotADomain);
+  DomainOptions odd = durable();
+  odd.log_file_bytes = 5000;
+  EXPECT_EQ(code_of([&] { (void)Domain::open(path(), odd); }), Errc::kBadDurability);
+  odd = durable();
+  odd.group_commit = "active=0";
+  EXPECT_EQ(code_of([&] { (void)Domain::open(path(), odd); }), Errc::kBadDurability);
+  const Domain plain = Domain::open(folder_.path() + "/volatile");
+  EXPECT_EQ(plain.durability(), Durability::kNone);
+  EXPECT_EQ(code_of([&] { plain.flush(); }), Errc::kNotDurable);
+  EXPECT_EQ(code_of([&] { plain.checkpoint(); }), Errc::kNotDurable);
+  EXPECT_EQ(code_of([&] { plain.backup(folder_.path() + "/x"); }), Errc::kNotDurable);
+  EXPECT_EQ(code_of([&] { (void)recover(folder_.path() + "/volatile"); }), Errc::kNotDurable);
+}
+
+}  // namespace
+}  // namespace tmh::test
