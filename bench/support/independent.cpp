@@ -38,20 +38,20 @@ void transact(const Domain &domain, std::uint32_t *x, const IndependentRun &run,
 }
 
 void run_process(const IndependentRun &run, const std::string &folder, unsigned index, const TeamClock &clock,
-                 LogCounters *logged) {
+                 Logged *result) {
   const Domain domain = open_domain(run.mode, folder);
   const Segment segment = map(domain);
   auto *x = reinterpret_cast<std::uint32_t *>(segment.data() + index * kPageBytes);
   // Warm-up in a transaction that changes nothing: brings code and tables in.
   for (int i = 0; i < kWarmUps; ++i) transact(domain, x, run, false);
   clock.meet();
-  const LogCounters before = log_counters(domain.counters());
+  const Logged before = logged(domain, run.mode.durability);
   clock.start();
   for (std::uint64_t i = 0; i < run.transactions / run.processes; ++i) transact(domain, x, run, true);
   clock.finish();
   clock.meet();
-  const LogCounters after = log_counters(domain.counters());
-  if (index == 0) *logged = {after.bytes - before.bytes, after.flushes - before.flushes};
+  const Logged after = logged(domain, run.mode.durability);
+  if (index == 0) *result = {after.bytes - before.bytes, after.flushes - before.flushes};
   clock.meet();  // nobody closes while another still counts
 }
 
@@ -77,13 +77,14 @@ void check(const IndependentRun &run, const std::string &folder, std::uint32_t e
 IndependentResult run_independent(const IndependentRun &run, const std::string &folder) {
   const std::uint64_t each = run.transactions / run.processes;
   const auto total = static_cast<double>(each * run.processes);
-  const Shared<LogCounters> logged;
+  const Shared<Logged> counted;
   IndependentResult result;
-  const double total_ns = run_team_ns(
-      run.processes, [&](unsigned index, const TeamClock &clock) { run_process(run, folder, index, clock, &*logged); });
+  const double total_ns = run_team_ns(run.processes, [&](unsigned index, const TeamClock &clock) {
+    run_process(run, folder, index, clock, &*counted);
+  });
   result.us_per_transaction = total_ns / 1000.0 / total;
-  result.log_bytes_per_transaction = static_cast<double>(logged->bytes) / total;
-  result.log_flushes_per_transaction = static_cast<double>(logged->flushes) / total;
+  result.log_bytes_per_transaction = static_cast<double>(counted->bytes) / total;
+  result.log_flushes_per_transaction = static_cast<double>(counted->flushes) / total;
   result.increments = static_cast<std::uint32_t>(each * (run.test == IncrementTest::kC ? kRepeatsOfTestC : 1));
   check(run, folder, result.increments);
   return result;

@@ -6,17 +6,25 @@
 
 #include <tmh/domain.hpp>
 
-#include "bench/support/durability.h"
-
 namespace tmh::bench {
 
 struct Mode {
   std::string name;
   Tracking tracking = Tracking::kAuto;
   Detection detection = Detection::kLazy;
-  bool keeps_pages = false;  // hot: pages stay mapped between instances
-  Durable durable = Durable::kNone;
+  bool keeps_pages = false;              // hot: pages stay mapped between instances
+  Durability durability = Durability{};  // unset: as the environment says, else none
 };
+
+// Bytes and durable writes of the domain's log so far. A buffered domain is flushed first: its commits are counted when they
+// are written. Takes time: not for a timed part.
+struct Logged {
+  std::uint64_t bytes = 0, flushes = 0;
+};
+[[nodiscard]] Logged logged(const Domain &domain, Durability durability);
+
+// What a reader of its numbers must know: "" for strict, else where it is less durable.
+[[nodiscard]] const char *durability_note(Durability durability) noexcept;
 
 // Tracking modes, best first; signal also with eager detection, which is how the thesis detects conflicts.
 [[nodiscard]] const std::vector<Mode> &all_modes();

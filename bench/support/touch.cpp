@@ -27,7 +27,8 @@ namespace {
 
 class EngineSubject {
  public:
-  EngineSubject(const Mode &mode, const std::string &folder) : domain_(open_domain(mode, folder)) {}
+  EngineSubject(const Mode &mode, const std::string &folder)
+      : durability_(mode.durability), domain_(open_domain(mode, folder)) {}
   ~EngineSubject() {
     if (segment_) domain_.unmap(segment_);
   }
@@ -43,7 +44,7 @@ class EngineSubject {
   // Leaves no page of the view mapped.
   void refresh() { map(file_, page_count_); }
   [[nodiscard]] std::byte *data() const noexcept { return segment_.data(); }
-  [[nodiscard]] std::uint64_t log_bytes() const { return log_counters(domain_.counters()).bytes; }
+  [[nodiscard]] std::uint64_t log_bytes() const { return logged(domain_, durability_).bytes; }
   void begin() const { domain_.begin(); }
   [[nodiscard]] bool end() const { return domain_.end() == Status::kCommitted; }
   void advise(const std::byte *address, Access access, std::size_t bytes) const {
@@ -51,6 +52,7 @@ class EngineSubject {
   }
 
  private:
+  Durability durability_;
   Domain domain_;
   Segment segment_;
   std::string file_;
