@@ -127,7 +127,7 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
   (void)s.checkpoint_lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_);
   Errc error = checkpoint_locked();
   if (error == Errc::kOk) {
-    log_->lock();  // nobody recycles meanwhile
+    log_->lock_files();  // nobody recycles meanwhile
     const std::uint64_t needed = storage::file_of(checkpoint_file_.current().previous_lsn, s.file_bytes);
     std::vector<std::uint64_t> present;
     error = storage::list_log_files(memory_.folder(), &present);
@@ -136,7 +136,7 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
       error = storage::archive_log_file(memory_.folder(), folder, index);
       if (error == Errc::kOk) moved->push_back(folder + "/" + storage::log_file_name(index));
     }
-    log_->unlock();
+    log_->unlock_files();
   }
   s.checkpoint_lock.unlock();
   return error;
