@@ -228,6 +228,22 @@ TEST_F(DiskFaultsTest, FullDiskAbortsTheCommitAndWorkGoesOnWithSpaceAgain) {
   expect_whole("after a full disk");
 }
 
+TEST_F(DiskFaultsTest, LogFileWhoseNameIsNotDurableIsNotUsed) {
+  options_.keep_log = true;
+  errors_abort_ = true;
+  set_up_domain();
+  in_child("victim", [&](World &world, Worker &worker) {
+    plan_->arm(DiskOp::kFolderSync, EIO);
+    // Each time: a file that a failed attempt left under its final name is no better than none.
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(work_until_error(world, worker), Errc::kIo) << plan_->failed.load() << " folder syncs failed";
+    plan_->lift();
+    EXPECT_EQ(work_until_error(world, worker, 60), Errc::kOk);
+    world.close();
+  });
+  expect_whole("after folder syncs failed");
+}
+
 // --- log files that vanish ----------------------------------------------------------------------------------------------------
 
 class LogFileLossTest : public DiskFaultsTest {

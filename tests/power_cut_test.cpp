@@ -1,6 +1,6 @@
 // tests/power_cut_test.cpp -- the power is cut at random moments of a run with several processes, and of the recoveries after it.
 // Invariants: those of tests/power/judge.h, for every image that the disk could have kept.
-// Size:       TMH_POWER_CUTS cuts (default 1500, shared by the scenarios). TMH_POWER_SEED repeats the choices; the run itself depends on
+// Size:       TMH_POWER_CUTS cuts of runs (default 600, shared by the scenarios), and about twice as many of recoveries. TMH_POWER_SEED repeats the choices; the run itself depends on
 //             the scheduler, so a finding saves its journal and prints how to repeat it: TMH_POWER_JOURNAL, _CUT and _IMAGE.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -27,9 +27,14 @@ struct Scenario {
 };
 
 const Scenario kScenarios[] = {
-    {"Mixed", 40, [](RunPlan *) {}},
+    {"Mixed", 25, [](RunPlan *) {}},
+    {"DeathsInOperations", 20, [](RunPlan *plan) { plan->pace.die_one_in = 100; }},
     {"Eager", 15, [](RunPlan *plan) { plan->options.detection = Detection::kEager; }},
-    {"KeepLog", 15, [](RunPlan *plan) { plan->options.keep_log = true; }},
+    {"KeepLogAndArchive", 10,
+     [](RunPlan *plan) {
+       plan->options.keep_log = true;
+       plan->archives = true;
+     }},
     {"NoEarlyRelease", 10, [](RunPlan *plan) { plan->options.early_release = false; }},
     {"SmallTransactions", 10, [](RunPlan *plan) { plan->only_ledger = true; }},
     {"OneProcess", 10,
@@ -57,7 +62,7 @@ TEST_P(PowerCutTest, EveryImageRecoversToAPrefixWithAllThatWasAcknowledged) {
   GetParam().adapt(&run);
   CampaignPlan plan;
   plan.judge.options = run.options;
-  plan.cuts = environment_number("TMH_POWER_CUTS", 1500) * GetParam().share / 100 + 1;
+  plan.cuts = environment_number("TMH_POWER_CUTS", 600) * GetParam().share / 100 + 1;
   constexpr std::uint64_t kCutsPerRun = 2000;  // then another run: what the scheduler did matters as much as the cut
   for (std::uint64_t done = 0; done < plan.cuts && !HasFailure(); done += kCutsPerRun) {
     const auto start = std::chrono::steady_clock::now();

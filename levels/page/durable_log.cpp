@@ -105,7 +105,8 @@ Errc DurableLog::make_file() noexcept {
     error = storage::verify_log_file(storage::log_file_path(memory_.folder(), index), log, index);
   if (is_there &&
       (error == Errc::kOk || index <= storage::file_of(s.durable_lsn.load(std::memory_order_relaxed), s.file_bytes))) {
-    // as it is
+    error = platform::sync_folder(
+        memory_.folder());  // whoever made it may have died, or failed, before its name was durable
   } else if (!is_there && !present.empty() && present.front() < s.reusable_below.load(std::memory_order_acquire)) {
     error = storage::recycle_log_file(memory_.folder(), log, present.front(), index);
   } else {

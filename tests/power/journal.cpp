@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <ctime>
 #include <fstream>
@@ -170,14 +171,25 @@ namespace {
 Journal *g_journal = nullptr;
 DiskPace g_pace;
 
-// Not rand(): the hook may run in a handler, and the time need not be reproducible.
-void take_time() noexcept {
-  if (g_pace.write_us_max == 0) return;
+// Not rand(): the hook may run in a handler, and what it chooses need not be reproducible.
+std::uint64_t dice() noexcept {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  const auto mixed = static_cast<std::uint64_t>(now.tv_nsec) * 0x9e37'79b9'7f4a'7c15ull >> 33;
-  const timespec pause{0, static_cast<long>(mixed % (std::uint64_t{g_pace.write_us_max} * 1000))};
+  return static_cast<std::uint64_t>(now.tv_nsec + gettid()) * 0x9e37'79b9'7f4a'7c15ull >> 33;
+}
+
+void take_time() noexcept {
+  if (g_pace.write_us_max == 0) return;
+  const timespec pause{0, static_cast<long>(dice() % (std::uint64_t{g_pace.write_us_max} * 1000))};
   nanosleep(&pause, nullptr);
+}
+
+void die_now_and_then(platform::DiskOp op) noexcept {
+  using platform::DiskOp;
+  if (g_pace.die_one_in == 0 || op == DiskOp::kHomeWrite) return;
+  const bool names =
+      op == DiskOp::kCreate || op == DiskOp::kRename || op == DiskOp::kUnlink || op == DiskOp::kFolderSync;
+  if (dice() % (names ? 4 : g_pace.die_one_in) == 0) kill(getpid(), SIGKILL);
 }
 
 int record(const platform::DiskEvent &event) {
@@ -188,6 +200,7 @@ int record(const platform::DiskEvent &event) {
   g_journal->append(static_cast<std::uint32_t>(event.op), event.path, event.path2, event.offset, event.data,
                     event.bytes);
   if (event.op == DiskOp::kWriteDurable || event.op == DiskOp::kSync) take_time();
+  die_now_and_then(event.op);
   errno = error;
   return 0;
 }

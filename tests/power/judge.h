@@ -22,7 +22,7 @@ namespace tmh::test::power {
 struct JudgePlan {
   DomainOptions options;
   std::uint32_t depth = 0;        // recoveries within recoveries
-  std::uint32_t cuts_within = 3;  // of each recovery that is recorded
+  std::uint32_t cuts_within = 2;  // of each recovery that is recorded
   std::uint64_t further_commits = 3;
   std::uint32_t planted = 0;  // platform::Planted
   WorkerPlan further;         // how the further commits are

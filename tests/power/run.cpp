@@ -28,6 +28,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::uint32_t kWorkersEver = 480;  // their stamps have room for so many
+
 struct Job {
   std::string folder;
   RunPlan plan;
@@ -64,6 +66,9 @@ void Crowd::spawn(std::size_t place) {
   job.worker.worker = next_worker_++;
   job.worker.seed = random_();
   job.worker.only_ledger = plan_.only_ledger;
+  if (plan_.archives) job.worker.archive = folder_ + "/archive";
+  if (place == 0)
+    job.plan.pace.die_one_in = 0;  // somebody lives on: else the next one alone would be nobody's to examine
   child_of_[place] = children_.spawn("worker " + std::to_string(job.worker.worker),
                                      [job, this] { work(job, *shared_->stop, &*shared_->finished); });
 }
@@ -91,6 +96,16 @@ bool Crowd::someone_works() {
   return false;
 }
 
+// Those that killed themselves in the disk hook.
+void Crowd::replace_the_dead() {
+  if (plan_.pace.die_one_in == 0 || next_worker_ >= kWorkersEver) return;
+  for (std::size_t place = 1; place < plan_.workers; ++place) {
+    if (children_.running(child_of_[place])) continue;
+    kill(place);
+    spawn(place);
+  }
+}
+
 void Crowd::work_until(std::uint64_t entries) {
   const auto pause_ms = [this] { return plan_.kill_every_ms / 2 + random_() % (plan_.kill_every_ms + 1); };
   auto next_kill = Clock::now() + std::chrono::milliseconds(pause_ms());
@@ -103,6 +118,7 @@ void Crowd::work_until(std::uint64_t entries) {
     }
     const timespec pause{0, 500'000};
     nanosleep(&pause, nullptr);
+    replace_the_dead();
     if (plan_.kill_every_ms == 0 || Clock::now() < next_kill) continue;
     const std::size_t victim = random_() % plan_.workers;
     kill(victim);
@@ -115,13 +131,17 @@ void Crowd::stop() {
   shared_->stop->store(true);
   for (const std::size_t child : child_of_) {
     const ChildEnd end = children_.wait(child);
+    if (plan_.pace.die_one_in != 0 && end.signal == SIGKILL) {
+      journal_->note(Note::kDied, static_cast<std::uint64_t>(children_.pid(child)));
+      continue;
+    }
     EXPECT_TRUE(end.succeeded()) << "a worker ended with exit code " << end.exit_code << ", signal " << end.signal;
   }
 }
 
 void Crowd::audit(const std::string &when) {
   expect_child("audit " + when, [&] {
-    if (plan_.record_disk) record_into(journal_, plan_.pace);
+    if (plan_.record_disk) record_into(journal_, {plan_.pace.write_us_max});
     platform::plant(plan_.planted);
     Promises promises;
     for (const Entry &entry : journal_->read()) promises.apply(entry);

@@ -24,7 +24,8 @@ struct RunPlan {
   std::uint32_t massacres = 1;       // so often all are killed at once
   std::uint32_t reopen_every = 300;  // steps after which a worker closes and opens the domain; 0: never
   bool only_ledger = false;
-  DiskPace pace{300};  // between a fast NVMe drive's write and a SATA one's, so that groups of commits form
+  bool archives = false;  // log files are moved to a folder in the domain's folder
+  DiskPace pace{300, 0};  // between a fast NVMe drive's write and a SATA one's, so that groups of commits form
   std::uint32_t planted = 0;
   bool record_disk = true;  // false: notes only, at the disk's own pace
 };
@@ -50,6 +51,7 @@ class Crowd {
   struct Shared;
   void spawn(std::size_t place);
   void kill(std::size_t place);
+  void replace_the_dead();
 
   std::string folder_;
   RunPlan plan_;

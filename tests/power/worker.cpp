@@ -32,6 +32,8 @@ bool Worker::step() {
     grow();
   } else if (dice < 126) {
     if (plan_.explicit_checkpoints) world_->domain().checkpoint();
+  } else if (dice < 132 && !plan_.archive.empty()) {
+    static_cast<void>(world_->domain().archive(plan_.archive));
   } else {
     return update(random(4) != 0);
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <random>
+#include <string>
 
 #include "tests/power/journal.h"
 #include "tests/power/world.h"
@@ -18,6 +19,7 @@ struct WorkerPlan {
   bool only_ledger = false;
   std::uint32_t first_words = 0;
   bool explicit_checkpoints = true;
+  std::string archive;        // folder for log files; empty: they are not archived
   bool errors_abort = false;  // an end() that throws promises that nothing of the transaction will ever be seen
 };
 
