@@ -54,12 +54,13 @@ Errc DurableDomain::collect_up_to(std::uint64_t clock, bool *complete) noexcept 
   }
 }
 
-Errc DurableDomain::sync_data_files() noexcept {
+Errc DurableDomain::sync_data_files(Pace pace) noexcept {
   for (const storage::SegmentRecordV1 &record : memory_.control().segments) {
     if (record.state == 0) continue;
     platform::DiskFile file;
     const std::string path = memory_.segment_path(record);
     if (const Errc error = file.open(path, platform::DiskFile::Mode::kRead); error != Errc::kOk) return error;
+    if (pace == Pace::kGentle) file.write_back_gently();
     if (const Errc error = file.sync(); error != Errc::kOk) return error;
   }
   return Errc::kOk;
@@ -92,7 +93,7 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   CheckpointV1 next = checkpoint_file_.current();
   if (start.lsn <= next.lsn) return Errc::kOk;  // nothing new, or a reader holds everything back
-  if (const Errc error = sync_data_files(); error != Errc::kOk) return error;
+  if (const Errc error = sync_data_files(Pace::kGentle); error != Errc::kOk) return error;
   step(Step::kCheckpointSynced);
   next.generation = s.generation;
   next.lsn = start.lsn;
