@@ -375,6 +375,8 @@ TEST_F(LogReaderTest, RecordsOfAnEarlierGenerationBehindTheTailCountForNothing) 
 }
 
 TEST_F(LogReaderTest, PlantedDefectsAreDefects) {
+  RecoveryReport report;
+  ASSERT_EQ(rig_.recover(&report), Errc::kOk);
   commit_some(3);
   RecordHeaderV1 header = next_commit();
   header.generation -= 1;

@@ -281,7 +281,8 @@ LogRig::Files LogRig::snapshot() const {
   return files;
 }
 
-void LogRig::restore(const Files &files) const {
+void LogRig::restore(const Files &files) {
+  old_sectors_.clear();
   for (const auto &entry : fs::directory_iterator(folder_)) {
     if (entry.is_regular_file() && !files.contains(entry.path().filename())) fs::remove(entry.path());
   }

@@ -90,7 +90,7 @@ class LogRig {
   // A copy of the whole folder as bytes, and back.
   using Files = std::map<std::string, std::string>;
   [[nodiscard]] Files snapshot() const;
-  void restore(const Files &files) const;
+  void restore(const Files &files);  // durable
 
  private:
   void append(const std::string &record);
