@@ -83,6 +83,20 @@ Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durabi
       error != Errc::kOk)
     return error;
   control_ = reinterpret_cast<storage::ControlFile *>(control_file_.base());
+  return settle_sizes();
+}
+
+// REQUIRES the folder lock: nobody is growing a segment.
+Errc DomainMemory::settle_sizes() noexcept {
+  for (storage::SegmentRecordV1 &record : control_->segments) {
+    if (record.state == 0 || record.size_check == ~record.size_bytes) continue;
+    struct stat info {};
+    const bool exists = stat(segment_path(record).c_str(), &info) == 0;
+    std::string why;
+    if (const Errc error = storage::settle_size(&record, exists ? static_cast<std::uint64_t>(info.st_size) : 0, &why);
+        error != Errc::kOk)
+      return fail(error, path("tmh.control") + ": " + why);
+  }
   return Errc::kOk;
 }
 
@@ -227,6 +241,17 @@ Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept {
   return control.sync();
 }
 
+Errc DomainMemory::make_sizes_durable() noexcept {
+  std::array<std::uint64_t, storage::kSegmentsMax> now{};
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
+    if (std::atomic_ref<std::uint32_t>(control_->segments[i].state).load(std::memory_order_acquire) == 1)
+      now[i] = segment_size(i).load(std::memory_order_acquire);
+  }
+  if (const Errc error = sync_control(control_, sizeof *control_); error != Errc::kOk) return error;
+  durable_bytes_ = now;
+  return Errc::kOk;
+}
+
 void DomainMemory::tell_home_written(PageId page, LineMask lines) const noexcept {
   const storage::SegmentRecordV1 &record = control_->segments[storage::segment_number(page)];
   const std::string file = segment_path(record);
@@ -294,6 +319,7 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
   storage::SegmentRecordV1 &entry = control_->segments[number];
   storage::SegmentRecordV1 sealed = record;
   sealed.state = 0;
+  sealed.size_check = ~record.size_bytes;
   entry = sealed;
   sealed.state = 1;
   storage::seal(&sealed);

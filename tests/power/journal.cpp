@@ -184,12 +184,13 @@ void take_time() noexcept {
   nanosleep(&pause, nullptr);
 }
 
-void die_now_and_then(platform::DiskOp op) noexcept {
+void die_now_and_then(const platform::DiskEvent &event) noexcept {
   using platform::DiskOp;
+  const DiskOp op = event.op;
   if (g_pace.die_one_in == 0 || op == DiskOp::kHomeWrite) return;
-  const bool names =
-      op == DiskOp::kCreate || op == DiskOp::kRename || op == DiskOp::kUnlink || op == DiskOp::kFolderSync;
-  if (dice() % (names ? 4 : g_pace.die_one_in) == 0) kill(getpid(), SIGKILL);
+  const bool is_rare = op == DiskOp::kCreate || op == DiskOp::kRename || op == DiskOp::kUnlink ||
+                       op == DiskOp::kFolderSync || std::strstr(event.path, "tmh.control") != nullptr;
+  if (dice() % (is_rare ? 4 : g_pace.die_one_in) == 0) kill(getpid(), SIGKILL);
 }
 
 int record(const platform::DiskEvent &event) {
@@ -200,7 +201,7 @@ int record(const platform::DiskEvent &event) {
   g_journal->append(static_cast<std::uint32_t>(event.op), event.path, event.path2, event.offset, event.data,
                     event.bytes);
   if (event.op == DiskOp::kWriteDurable || event.op == DiskOp::kSync) take_time();
-  die_now_and_then(event.op);
+  die_now_and_then(event);
   errno = error;
   return 0;
 }

@@ -86,8 +86,8 @@ class Journal {
 // How long durable writes and syncs take under the recorder, as on a disk: groups of commits form only when a write lasts.
 struct DiskPace {
   std::uint32_t write_us_max = 0;  // each durable write and sync lasts a random time up to this
-  // The process kills itself before one in so many operations, and before one in four on names: a death there leaves most for the others
-  // to finish. 0: never.
+  // The process kills itself before one in so many operations, and before one in four on names and on the control file: a death there
+  // leaves most for the others to finish. 0: never.
   std::uint32_t die_one_in = 0;
 };
 
