@@ -63,7 +63,7 @@ TEST_P(PowerCutTest, EveryImageRecoversToAPrefixWithAllThatWasAcknowledged) {
   CampaignPlan plan;
   plan.judge.options = run.options;
   plan.cuts = environment_number("TMH_POWER_CUTS", 600) * GetParam().share / 100 + 1;
-  constexpr std::uint64_t kCutsPerRun = 2000;  // then another run: what the scheduler did matters as much as the cut
+  constexpr std::uint64_t kCutsPerRun = 250;  // then another run: what the scheduler did matters as much as the cut
   for (std::uint64_t done = 0; done < plan.cuts && !HasFailure(); done += kCutsPerRun) {
     const auto start = std::chrono::steady_clock::now();
     const Recording recording = record_run(run, first_seed + done);
