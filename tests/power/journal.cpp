@@ -136,6 +136,7 @@ std::vector<Entry> Journal::read() const {
   all.reserve(count());
   std::unordered_map<std::int32_t, std::size_t> last_of_thread;  // index in `all`
   std::unordered_set<std::int32_t> dead;
+  std::unordered_map<std::uint64_t, bool> done;  // by number
   const auto text = [this](std::uint64_t at, std::uint64_t length) {
     return std::string_view(reinterpret_cast<const char *>(bytes() + at), length);
   };
@@ -153,7 +154,9 @@ std::vector<Entry> Journal::read() const {
     entry.data = {bytes() + slot.at + slot.path_bytes + slot.path2_bytes, slot.data_bytes};
     all.push_back(entry);
     last_of_thread[entry.thread] = all.size() - 1;
-    if (entry.is_note() && entry.note() == Note::kDied) dead.insert(static_cast<std::int32_t>(entry.offset));
+    if (!entry.is_note()) continue;
+    if (entry.note() == Note::kDied) dead.insert(static_cast<std::int32_t>(entry.offset));
+    if (entry.note() == Note::kDone || entry.note() == Note::kNotDone) done[entry.offset] = entry.note() == Note::kDone;
   }
   for (const auto &[thread, index] : last_of_thread) {
     using platform::DiskOp;
@@ -162,7 +165,12 @@ std::vector<Entry> Journal::read() const {
     entry.uncertain = entry.op() == DiskOp::kWrite || entry.op() == DiskOp::kWriteDurable ||
                       entry.op() == DiskOp::kTruncate || entry.op() == DiskOp::kCreate ||
                       entry.op() == DiskOp::kRename || entry.op() == DiskOp::kUnlink;
+    if (done.contains(entry.number)) entry.uncertain = false;
   }
+  std::erase_if(all, [&](const Entry &entry) {
+    const auto known = done.find(entry.number);
+    return known != done.end() && !known->second;
+  });
   return all;
 }
 
@@ -196,12 +204,12 @@ void die_now_and_then(const platform::DiskEvent &event) noexcept {
 int record(const platform::DiskEvent &event) {
   using platform::DiskOp;
   const int error = errno;
+  die_now_and_then(event);
   // The time is spent before the operation counts as done, in both halves of it: others get in between.
   if (event.op == DiskOp::kWriteDone || event.op == DiskOp::kSyncDone) take_time();
   g_journal->append(static_cast<std::uint32_t>(event.op), event.path, event.path2, event.offset, event.data,
                     event.bytes);
   if (event.op == DiskOp::kWriteDurable || event.op == DiskOp::kSync) take_time();
-  die_now_and_then(event);
   errno = error;
   return 0;
 }

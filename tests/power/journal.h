@@ -32,6 +32,8 @@ enum class Note : std::uint32_t {
   kRecovered = 37,    // (g, ids of 1..g) the state that a process alone in the domain found after open
   kDied = 38,         // (process) by the parent: killed and buried
   kFolder = 39,       // (path) where it all happens
+  kDone = 40,         // (entry) by the parent: what a killed process was doing has happened; survivors have seen it
+  kNotDone = 41,      // (entry) it has not
 };
 
 struct Entry {
@@ -41,7 +43,7 @@ struct Entry {
   std::string_view path, path2;
   std::uint64_t offset = 0;
   std::span<const std::byte> data;
-  // The process was killed during this operation: it may not have happened at all.
+  // The process was killed during this operation, and nobody looked whether it has happened.
   bool uncertain = false;
   [[nodiscard]] bool is_note() const noexcept { return type >= kNoteBase; }
   [[nodiscard]] platform::DiskOp op() const noexcept { return static_cast<platform::DiskOp>(type); }

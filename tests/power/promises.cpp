@@ -53,6 +53,8 @@ void Promises::apply(const Entry &entry) {
     }
     case Note::kDied:
     case Note::kFolder:
+    case Note::kDone:
+    case Note::kNotDone:
       break;
   }
 }

@@ -52,6 +52,7 @@ class Crowd {
   void spawn(std::size_t place);
   void kill(std::size_t place);
   void replace_the_dead();
+  void note_what_was_done(std::int32_t process);
 
   std::string folder_;
   RunPlan plan_;
