@@ -5,8 +5,10 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -51,7 +53,8 @@ class ToolDamage : public ::testing::Test {
   void expect_verdict(int exit_code, const std::string &state, const std::string &errc) {
     const ProgramEnd plain = tmh({"log", "verify", domain()});
     EXPECT_EQ(plain.exit_code, exit_code) << plain.out << plain.err;
-    EXPECT_EQ(plain.err.find(errc) != std::string::npos, exit_code > 1) << plain.err;
+    EXPECT_EQ(plain.err.empty(), exit_code <= 1) << plain.err;
+    EXPECT_NE(plain.err.find(errc), std::string::npos) << plain.err;
     const ProgramEnd machine = tmh({"log", "verify", domain(), "--json"});
     EXPECT_EQ(machine.exit_code, exit_code);
     const json verdict = json::parse(machine.out, nullptr, false);
@@ -88,7 +91,13 @@ TEST_F(ToolDamage, ADamagedRecordBeforeTheDurableEndIsDamageAndSaysWhere) {
 }
 
 TEST_F(ToolDamage, AMissingLogFileIsDamage) {
-  fs::remove(log());
+  in_domain(domain(), {}, Ending::kPowerCut, [](const Domain &d, const Segment &s) {
+    for (std::uint64_t i = 1; i <= 700; ++i)  // 2.8 MiB: three files
+      atomically(d, [&] {
+        for (std::uint64_t at = 0; at < 512; ++at) word_of(s, i % 64, at) = i + at;
+      });
+  });
+  fs::remove(domain() + "/tmh.log.0000000001");
   expect_verdict(2, "damaged", "kLogMissing");
   EXPECT_EQ(tmh({"info", domain()}).exit_code, 0) << "info looks at what is there";
 }

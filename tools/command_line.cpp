@@ -1,4 +1,5 @@
 // tools/command_line.cpp -- the command line: subcommands, their options and help; errors.
+#include <charconv>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -20,6 +21,14 @@ constexpr const char *kExitCodes =
     "Exit code: 0 done (log: clean end), 1 torn tail (log commands only), 2 the domain is damaged, 3 refused or "
     "failed\n"
     "(the message names the reason), 64 wrong command line. Manual pages: tmh(1), tmh-durability(7).";
+
+// CLI11 reads "-1" and numbers beyond 64 bits as some other number.
+std::string check_number(const std::string &text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc{} && end == text.data() + text.size();
+  return is_number ? std::string() : text + " is no number from 0 to 18446744073709551615";
+}
 
 class CommandLine {
  public:
@@ -99,7 +108,7 @@ class CommandLine {
     CLI::Option *time = sub->add_option(
         "--until-time", recover_.until_time,
         "no later transaction; seconds since the epoch, with a fraction, or local 'YYYY-MM-DD HH:MM:SS'");
-    lsn->excludes(time);
+    lsn->excludes(time)->check(check_number);
     time->check([](const std::string &text) {
       return parse_moment(text) ? std::string() : text + " is no time: seconds since the epoch or YYYY-MM-DD HH:MM:SS";
     });
@@ -121,7 +130,8 @@ class CommandLine {
     CLI::App *sub = add(log, "dump", "One line per transaction, from the checkpoint on; --json: one document per line",
                         &dump_, "tmh log dump shop --from 0 --pages");
     sub->add_option("--from", dump_.from,
-                    "first LSN; 0: as far back as there are log files (default: the checkpoint's)");
+                    "first LSN; 0: as far back as there are log files (default: the checkpoint's)")
+        ->check(check_number);
     sub->add_option("--logs", dump_.logs, "folder of archived log files");
     sub->add_flag("--pages", dump_.pages, "every page difference, too");
   }

@@ -40,6 +40,7 @@ const char *errc_name(Errc code) noexcept {
     TMH_NAME(kNestedMisuse);
     TMH_NAME(kQueryWrote);
     TMH_NAME(kDetached);
+    TMH_NAME(kDurableNotYet);
     TMH_NAME(kBadPolicy);
     TMH_NAME(kBadTracking);
     TMH_NAME(kBadDetection);
