@@ -68,11 +68,17 @@ foreach(check format readmes lines headers)
   tmh_add_house_test(${check} style.py ${check} "${PROJECT_SOURCE_DIR}" ${compilers})
 endforeach()
 tmh_add_house_test(style_can_fail style.py --self-test ${compilers})
+tmh_add_house_test(man man.py "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(man_can_fail man.py --self-test)
 if(TMH_INSTALL)
   list(JOIN TMH_SANITIZE_FLAGS " " flags)  # a program that links a sanitized library must be sanitized itself
   if(TMH_COVERAGE)
     set(flags --coverage)
   endif()
+  if(TARGET tmh_tool)
+    set(tool --tool)
+  endif()
   tmh_add_house_test(install install/run.py --build "${PROJECT_BINARY_DIR}" --cmake "${CMAKE_COMMAND}" ${compilers}
-                     --libdir "${CMAKE_INSTALL_LIBDIR}" "--flags=${flags}")
+                     --libdir "${CMAKE_INSTALL_LIBDIR}" --mandir "${CMAKE_INSTALL_MANDIR}" ${tool}
+                     "--flags=${flags}")
 endif()
