@@ -67,7 +67,21 @@ bool is_live(const std::byte *record, LiveParticipant *out) {
   return true;
 }
 
+// In our copy, as the next open would in the file: a growth may have been cut short, or be going on.
+Errc settle_sizes(const std::string &folder, ControlFile *control, std::string *why) {
+  for (storage::SegmentRecordV1 &record : control->segments) {
+    if (record.state == 0) continue;
+    const Errc error = storage::settle_size(&record, file_facts(segment_path(folder, record)).bytes, why);
+    if (error != Errc::kOk) return error;
+  }
+  return Errc::kOk;
+}
+
 }  // namespace
+
+std::string segment_path(const std::string &folder, const storage::SegmentRecordV1 &record) {
+  return record.name[0] == '/' ? record.name : folder + "/" + record.name;
+}
 
 std::unique_ptr<ControlFile> read_control(const std::string &folder) {
   const std::string path = folder + "/tmh.control";
@@ -78,12 +92,13 @@ std::unique_ptr<ControlFile> read_control(const std::string &folder) {
   for (int tries = 1;; ++tries) {
     const std::string bytes = read_regular(path, 2 * storage::kControlBytes);
     std::string why;
-    const Errc error = storage::verify_control(bytes.data(), bytes.size(), &why);
+    auto control = std::make_unique<ControlFile>();
+    Errc error = storage::verify_control(bytes.data(), bytes.size(), &why);
     if (error == Errc::kOk) {
-      auto control = std::make_unique<ControlFile>();
       std::memcpy(control.get(), bytes.data(), sizeof *control);
-      return control;
+      error = settle_sizes(folder, control.get(), &why);
     }
+    if (error == Errc::kOk) return control;
     if (tries == kTries) refuse(error, path + ": " + why);
     pause_ms(5);
   }
@@ -98,10 +113,6 @@ std::unique_ptr<ControlFile> read_durable_control(const std::string &folder) {
 bool has_segments(const ControlFile &control) noexcept {
   return std::any_of(std::begin(control.segments), std::end(control.segments),
                      [](const auto &s) { return s.state != 0; });
-}
-
-std::string segment_path(const std::string &folder, const storage::SegmentRecordV1 &record) {
-  return record.name[0] == '/' ? record.name : folder + "/" + record.name;
 }
 
 namespace {
