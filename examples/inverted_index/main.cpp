@@ -78,7 +78,6 @@ Exit run(Options options) {
     options.path = folder.path() + "/text";
     options.workers = 2;
     options.kills = 5;
-    options.whole_kills = 1;
     options.cut = {2048, 8, 8};
     options.checkpoint_bytes = std::uint64_t{512} << 10;
     options.log_file_bytes = std::uint64_t{1} << 20;  // the smallest: the log has several files even here

@@ -59,7 +59,7 @@ void print_outages(const Options &options, const RunReport &run, const tmh::Reco
   }
   row("whole-domain kills",
       fmt::format("{} of {} planned{}; {} acknowledged units missing", run.outages.size(), options.domain_kills(),
-                  options.cuts_power() ? ", each with a power cut" : "", grouped(missing)));
+                  options.cuts_power() && !run.outages.empty() ? ", each with a power cut" : "", grouped(missing)));
   if (!run.outages.empty() && options.durability != "none") {
     row("recovery", fmt::format("{:.1f} ms of {:.0f} ms out of work; {} transactions replayed, {} salvaged",
                                 recovery_ms, outage_ms, grouped(transactions), grouped(salvaged)));
@@ -123,11 +123,11 @@ void print_recovered(const Options &options, const Outage &outage) {
         grouped(r.pages), r.tail_was_torn ? fmt::format("torn tail at {}", grouped(r.torn_at)) : "no torn tail",
         static_cast<double>(r.total_us) / 1e3);
   }
-  fmt::print(
-      "found:   {} units; of the acknowledged ones {}; at work again {:.0f} ms after the kill\n",
-      grouped(outage.units_found),
-      outage.units_missing == 0 ? "none is missing" : fmt::format("{} are missing", grouped(outage.units_missing)),
-      1e3 * outage.seconds);
+  fmt::print("found:   {} units; of the acknowledged ones {}; at work again {:.0f} ms after the kill\n",
+             grouped(outage.units_found),
+             outage.units_missing == 0 ? "none is missing"
+                                       : fmt::format("{} are missing and done again", grouped(outage.units_missing)),
+             1e3 * outage.seconds);
   std::fflush(stdout);
 }
 

@@ -39,7 +39,10 @@ void supervise(const Options &options, const std::string &folder, const Corpus &
   tmh::Domain domain = tmh::Domain::open(folder, domain_opening);
   const tmh::Segment segment = domain.map(kSegmentFile);
   Index &index = *segment.root<Index>(kRootName);
-  if (life == 0) prepare(domain, index, corpus.documents, options.cut);
+  if (life == 0) {
+    prepare(domain, index, corpus.documents, options.cut);
+    if (domain.durability() == tmh::Durability::kBuffered) domain.flush();  // later lives find the work laid out
+  }
   tell_opening(domain, index, life, ledger);
 
   LifeTotals totals = Crew(options, folder, life, signals, ledger).run(domain, index);
