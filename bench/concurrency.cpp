@@ -1,7 +1,5 @@
 // bench/concurrency.cpp -- independent transactions on 1, 2 and 4 processes (thesis 4.4, figures 4-5 and 4-6, table 4.9).
-// Shape:   every process works on a page of its own: no conflicts. The total number of transactions is the same for every
-//          number of processes; time runs from the common start to the last finish.
-//          A: one integer of the page is incremented   B: all 1,024   C: all 1,024, a thousand times over
+// Shape:   the transactions are those of bench/support/independent.h.
 //          The thesis runs them with advice (4.4, note 9); both ways are measured here. A round runs every configuration
 //          once, each in fresh processes; the order rotates. Baseline: the same loops on plain shared memory without
 //          transactions; where they do not scale, the machine has no second core to give.
@@ -11,23 +9,19 @@
 #include <array>
 #include <cstdio>
 #include <map>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "bench/support/independent.h"
 #include "bench/support/modes.h"
 #include "bench/support/options.h"
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
-#include "bench/support/team.h"
 
 namespace tmh::bench {
 namespace {
 
-constexpr std::uint32_t kIntegersPerPage = kPageBytes / sizeof(std::uint32_t);
-constexpr std::uint32_t kRepeatsOfTestC = 1'000;  // figure 4-6
-
-enum class Test : char { kA = 'A', kB = 'B', kC = 'C' };
+using Test = IncrementTest;
 
 // Table 4.9 (microseconds per transaction). Machine 2: 2 x 2.4 GHz Xeon; 3(a): 4 x 1.4 GHz Opteron, ReiserFS.
 struct ThesisRow {
@@ -60,15 +54,6 @@ struct Configuration {
     return std::tie(a.mode, a.test, a.advised, a.processes) < std::tie(b.mode, b.test, b.advised, b.processes);
   }
 };
-
-void increment_page(std::uint32_t *x, Test test) {
-  const std::uint32_t repeats = test == Test::kC ? kRepeatsOfTestC : 1;
-  const std::uint32_t integers = test == Test::kA ? 1 : kIntegersPerPage;
-  for (std::uint32_t k = 0; k < repeats; ++k) {
-    for (std::uint32_t j = 0; j < integers; ++j) ++x[j];
-    asm volatile("" : : : "memory");  // the compiler may not turn a thousand passes into one
-  }
-}
 
 class Concurrency {
  public:
@@ -124,73 +109,12 @@ class Concurrency {
 
   // Microseconds per transaction of the whole team.
   double measure(const Configuration &configuration) {
-    const std::uint64_t each = transactions(configuration.test) / configuration.processes;
-    if (configuration.mode->name == kPlain.name) return measure_plain(configuration, each);
-    const std::string folder = scratch_.subfolder("domain-" + std::to_string(measured_++));
-    const double total_ns = run_team_ns(configuration.processes, [&](unsigned index, const TeamClock &clock) {
-      run_process(configuration, folder, index, each, clock);
-    });
-    check(configuration, folder, each);
-    return total_ns / 1000.0 / static_cast<double>(each * configuration.processes);
-  }
-
-  static double measure_plain(const Configuration &configuration, std::uint64_t each) {
-    const SharedMemory memory(kTeamMembersMax * kPageBytes);
-    const double total_ns = run_team_ns(configuration.processes, [&](unsigned index, const TeamClock &clock) {
-      auto *x = static_cast<std::uint32_t *>(memory.data()) + index * kIntegersPerPage;
-      *x = 0;  // brings the page in
-      clock.start();
-      for (std::uint64_t i = 0; i < each; ++i) increment_page(x, configuration.test);
-      clock.finish();
-    });
-    return total_ns / 1000.0 / static_cast<double>(each * configuration.processes);
-  }
-
-  static Segment map(const Domain &domain) {
-    SegmentOptions options;
-    options.size_bytes = kTeamMembersMax * kPageBytes;
-    options.layout = Layout::kRaw;
-    return domain.map("input.db", options);
-  }
-
-  static void run_process(const Configuration &configuration, const std::string &folder, unsigned index,
-                          std::uint64_t transaction_count, const TeamClock &clock) {
-    Domain domain = open_domain(*configuration.mode, folder);
-    const Segment segment = map(domain);
-    auto *x = reinterpret_cast<std::uint32_t *>(segment.data() + index * kPageBytes);
-    // Warm-up in a transaction that changes nothing: brings code and tables in.
-    for (int i = 0; i < 16; ++i) transact(domain, x, configuration, false);
-    clock.start();
-    for (std::uint64_t i = 0; i < transaction_count; ++i) transact(domain, x, configuration, true);
-    clock.finish();
-  }
-
-  static void transact(const Domain &domain, std::uint32_t *x, const Configuration &configuration, bool increment) {
-    do {
-      domain.begin();
-      if (configuration.advised) domain.advise(x, increment ? Access::kReadWrite : Access::kRead);
-      if (increment) increment_page(x, configuration.test);
-    } while (domain.end() == Status::kAborted);  // pages are private: never expected, and the check would still hold
-  }
-
-  // In a process of its own: this one must not become a participant.
-  void check(const Configuration &configuration, const std::string &folder, std::uint64_t each) {
-    const std::uint32_t expected =
-        static_cast<std::uint32_t>(each * (configuration.test == Test::kC ? kRepeatsOfTestC : 1));
-    run_alone([&] {
-      const Domain domain = open_domain(*configuration.mode, folder);
-      const Segment segment = map(domain);
-      domain.begin_query();
-      const auto *words = reinterpret_cast<const std::uint32_t *>(segment.data());
-      const std::uint32_t integers = configuration.test == Test::kA ? 1 : kIntegersPerPage;
-      for (unsigned page = 0; page < configuration.processes; ++page) {
-        for (std::uint32_t i = 0; i < integers; ++i) {
-          if (words[page * kIntegersPerPage + i] != expected) throw std::runtime_error("a page holds a wrong count");
-        }
-      }
-      domain.end_query();
-    });
-    hash_.add(expected);
+    const IndependentRun run{*configuration.mode, configuration.test, configuration.processes, configuration.advised,
+                             transactions(configuration.test)};
+    if (configuration.mode->name == kPlain.name) return run_independent_plain(run).us_per_transaction;
+    const IndependentResult result = run_independent(run, scratch_.subfolder("domain-" + std::to_string(measured_++)));
+    hash_.add(result.increments);
+    return result.us_per_transaction;
   }
 
   [[nodiscard]] const std::vector<double> &samples(const Mode &mode, Test test, bool advised,

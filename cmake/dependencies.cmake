@@ -15,6 +15,12 @@ endif()
 
 if(TMH_BUILD_BENCH)
   find_package(benchmark REQUIRED)
+  # Opponents of bench/durable_commit. Each may be missing: the bench then says so.
+  pkg_check_modules(LMDB IMPORTED_TARGET lmdb)
+  pkg_check_modules(SQLITE IMPORTED_TARGET sqlite3)
+  find_path(BERKELEY_DB_INCLUDE_DIR db.h)  # it has no pkg-config file
+  find_library(BERKELEY_DB_LIBRARY NAMES db-5.3 db)
+  mark_as_advanced(BERKELEY_DB_INCLUDE_DIR BERKELEY_DB_LIBRARY)
 endif()
 
 if(TMH_BUILD_TESTS)

@@ -113,7 +113,8 @@ Errc DurableDomain::checkpoint_locked() noexcept {
 
 Errc DurableDomain::checkpoint() noexcept {
   LogState &s = state();
-  (void)s.checkpoint_lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_);  // the dead leave nothing half done
+  (void)s.checkpoint_lock.lock(log_->tag(), page::DomainMemory::holder_alive,
+                               &memory_);  // the dead leave nothing half done
   const Errc error = checkpoint_locked();
   s.checkpoint_lock.unlock();
   return error;
@@ -126,7 +127,7 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
   (void)s.checkpoint_lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_);
   Errc error = checkpoint_locked();
   if (error == Errc::kOk) {
-    log_->lock();  // nobody recycles meanwhile
+    log_->lock_files();  // nobody recycles meanwhile
     const std::uint64_t needed = storage::file_of(checkpoint_file_.current().previous_lsn, s.file_bytes);
     std::vector<std::uint64_t> present;
     error = storage::list_log_files(memory_.folder(), &present);
@@ -135,7 +136,7 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
       error = storage::archive_log_file(memory_.folder(), folder, index);
       if (error == Errc::kOk) moved->push_back(folder + "/" + storage::log_file_name(index));
     }
-    log_->unlock();
+    log_->unlock_files();
   }
   s.checkpoint_lock.unlock();
   return error;
@@ -149,14 +150,16 @@ Errc copy_file(const std::string &from, const std::string &to) noexcept {
   platform::FileDescriptor out(::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660));
   if (!out) return platform::fail_errno(Errc::kIo, to);
   struct stat info {};
-  if (fstat(in.get(), &info) != 0 || ftruncate(out.get(), info.st_size) != 0) return platform::fail_errno(Errc::kIo, to);
+  if (fstat(in.get(), &info) != 0 || ftruncate(out.get(), info.st_size) != 0)
+    return platform::fail_errno(Errc::kIo, to);
   for (off_t at = 0; at < info.st_size;) {
     const off_t data = lseek(in.get(), at, SEEK_DATA);
     if (data < 0) break;  // the rest is a hole
     off_t end = lseek(in.get(), data, SEEK_HOLE);
     if (end < 0) end = info.st_size;
     for (off_t source = data, target = data; source < end;) {
-      const ssize_t n = copy_file_range(in.get(), &source, out.get(), &target, static_cast<std::size_t>(end - source), 0);
+      const ssize_t n =
+          copy_file_range(in.get(), &source, out.get(), &target, static_cast<std::size_t>(end - source), 0);
       if (n < 0) return platform::fail_errno(Errc::kIo, to);
       if (n == 0) break;
     }
@@ -174,7 +177,8 @@ Errc DurableDomain::copy_to(const std::string &folder) noexcept {
   for (const storage::SegmentRecordV1 &record : memory_.control().segments) {
     if (record.state == 0) continue;
     if (record.name[0] == '/')
-      return fail(Errc::kBadArgument, std::string(record.name) + ": a segment outside the folder cannot be copied into one");
+      return fail(Errc::kBadArgument,
+                  std::string(record.name) + ": a segment outside the folder cannot be copied into one");
     const std::string to = folder + "/" + record.name;
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(to).parent_path(), ignored);
@@ -203,7 +207,8 @@ Errc DurableDomain::copy_to(const std::string &folder) noexcept {
 }
 
 Errc DurableDomain::backup(const std::string &folder) noexcept {
-  if (::mkdir(folder.c_str(), 0770) != 0) return platform::fail_errno(errno == EEXIST ? Errc::kBadArgument : Errc::kIo, folder);
+  if (::mkdir(folder.c_str(), 0770) != 0)
+    return platform::fail_errno(errno == EEXIST ? Errc::kBadArgument : Errc::kIo, folder);
   LogState &s = state();
   (void)s.checkpoint_lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_);
   Errc error = checkpoint_locked();

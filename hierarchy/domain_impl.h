@@ -14,8 +14,8 @@
 
 #include <tmh/domain.hpp>
 
-#include "levels/page/domain_memory.h"
 #include "hierarchy/durable_domain.h"
+#include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
 #include "levels/storage/heap.h"
 

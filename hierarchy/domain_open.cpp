@@ -149,8 +149,9 @@ Errc DomainImpl::open_durable(Durability wanted, bool fresh) {
       error != Errc::kOk)
     return error;
   if (!options_.group_commit.empty() && parse(std::string_view(options_.group_commit), &group) != Errc::kOk)
-    return fail(Errc::kBadDurability, std::string("'").append(options_.group_commit).append("'; right values: ").append(
-                                          group_commit_values()));
+    return fail(
+        Errc::kBadDurability,
+        std::string("'").append(options_.group_commit).append("'; right values: ").append(group_commit_values()));
   if (durability() == Durability::kNone) return Errc::kOk;
   durable_ = std::make_unique<DurableDomain>(*memory_, options_, group);
   if (!fresh) return durable_->join();

@@ -22,8 +22,8 @@ using storage::LogState;
 namespace {
 // The housekeeper looks around this often at least; flush_interval_ms may ask for more.
 constexpr std::uint32_t kTickMsMax = 100;
-// One log file ahead: making one takes 20 to 100 ms, filling one at full speed longer.
-constexpr std::uint64_t kFilesAhead = 2;
+// One log file ahead: making one takes 10 to 50 ms, filling one at full speed longer.
+constexpr std::uint64_t kFilesAhead = 1;
 }  // namespace
 
 RecoveryInfo to_info(const storage::RecoveryReport &report) noexcept {
@@ -152,9 +152,10 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   s.reusable_below.store(
       checkpoint.keep_all != 0 ? 0 : storage::file_of(checkpoint.previous_lsn, checkpoint.log_file_bytes),
       std::memory_order_relaxed);
+  s.append_lsn[0] = s.append_lsn[1] = report.next_lsn;
   s.ready_lsn.store(storage::file_of(report.next_lsn, s.file_bytes) * s.file_bytes, std::memory_order_relaxed);
   page::DurableLog log(memory_, 0, platform::lock_tag(0, 0), group_);
-  if (const Errc error = log.prepare_files(kFilesAhead); error != Errc::kOk) return error;
+  if (const Errc error = log.prepare_files(0); error != Errc::kOk) return error;
   if (const Errc error = log.write_open(report.open); error != Errc::kOk) return error;
   s.append_lsn[0] = s.append_lsn[1] = s.durable_lsn.load(std::memory_order_relaxed);
   s.log_bytes.store(0, std::memory_order_relaxed);
@@ -213,8 +214,9 @@ void DurableDomain::stop() noexcept {
 
 bool DurableDomain::checkpoint_is_due() const noexcept {
   const LogState &s = state();
-  const std::uint64_t log = s.durable_lsn.load(std::memory_order_relaxed) -
-                            std::min(s.durable_lsn.load(std::memory_order_relaxed), s.checkpoint_lsn.load(std::memory_order_relaxed));
+  const std::uint64_t log =
+      s.durable_lsn.load(std::memory_order_relaxed) -
+      std::min(s.durable_lsn.load(std::memory_order_relaxed), s.checkpoint_lsn.load(std::memory_order_relaxed));
   if (log == 0) return false;
   const std::uint64_t since = platform::coarse_ns() - s.checkpoint_ns.load(std::memory_order_relaxed);
   // After a failed or held-up one not at every tick.

@@ -122,7 +122,8 @@ bool parse_threshold(std::string_view text, GroupCommit *group, unsigned *seen) 
     number.remove_suffix(std::string_view(threshold.unit).size());
     std::uint32_t value = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (error != std::errc() || end != number.data() + number.size() || value == 0 || value > threshold.max) return false;
+    if (error != std::errc() || end != number.data() + number.size() || value == 0 || value > threshold.max)
+      return false;
     group->*threshold.field = value;
     return true;
   }

@@ -63,6 +63,8 @@ const char *message(Errc code) noexcept {
       return "a query stored into a segment; its stores were discarded";
     case Errc::kDetached:
       return "this process was forked from a participant and has not opened the domain itself";
+    case Errc::kDurableNotYet:
+      return "durable domains are not implemented in this version";
     case Errc::kBadPolicy:
       return "not a policy specification";
     case Errc::kBadTracking:

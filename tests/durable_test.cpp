@@ -303,18 +303,19 @@ TEST_F(DurableTest, ABackupTakenUnderLoadIsConsistent) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) try {
-    const Domain domain = Domain::open(path(), durable(Durability::kBuffered));
-    const Segment segment = domain.map("a.db", raw(128));
-    for (std::uint64_t i = 1; !shared->stop.load(); ++i) {
-      atomically(domain, [&] {
-        for (std::uint64_t page = 0; page < 128; page += 1 + i % 3) ++word(segment, page), --word(segment, 127 - page);  // the sum stays 0
-      });
+      const Domain domain = Domain::open(path(), durable(Durability::kBuffered));
+      const Segment segment = domain.map("a.db", raw(128));
+      for (std::uint64_t i = 1; !shared->stop.load(); ++i) {
+        atomically(domain, [&] {
+          for (std::uint64_t page = 0; page < 128; page += 1 + i % 3)
+            ++word(segment, page), --word(segment, 127 - page);  // the sum stays 0
+        });
+      }
+      _exit(0);
+    } catch (const std::exception &error) {
+      std::fprintf(stderr, "child: %s\n", error.what());
+      _exit(1);
     }
-    _exit(0);
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "child: %s\n", error.what());
-    _exit(1);
-  }
   Domain domain = Domain::open(path(), durable(Durability::kBuffered));
   const Segment segment = domain.map("a.db", raw(128));
   while (query(domain, [&] { return word(segment, 0); }) == 0) usleep(1000);

@@ -72,14 +72,9 @@ TEST_F(Libxac, EveryCallBeforeInitIsRefused) {
 TEST_F(Libxac, InitRefusesBadPathAndFlags) {
   EXPECT_EQ(xInit(nullptr, NONDURABLE), code(Errc::kBadArgument));
   EXPECT_EQ(xInit("", NONDURABLE), code(Errc::kBadArgument));
-  EXPECT_EQ(xInit(folder_.path().c_str(), 2), code(Errc::kBadArgument));
+  EXPECT_EQ(xInit(folder_.path().c_str(), 3), code(Errc::kBadArgument));
   EXPECT_EQ(xInit(folder_.path().c_str(), -1), code(Errc::kBadArgument));
   EXPECT_EQ(xShutdown(), code(Errc::kNotInitialized));  // none of them left a session
-}
-
-TEST_F(Libxac, DurableIsNotYetThere) {
-  EXPECT_EQ(xInit(folder_.path().c_str(), DURABLE), code(Errc::kDurableNotYet));
-  EXPECT_EQ(xLastError(), code(Errc::kDurableNotYet));
 }
 
 TEST_F(Libxac, InitReportsWhyTheDomainCannotBeOpened) {

@@ -9,6 +9,17 @@
 
 namespace tmh::bench {
 
+Logged logged(const Domain &domain, Durability durability) {
+  if (durability == Durability::kBuffered) domain.flush();
+  const Counters counters = domain.counters();
+  return {counters.log_bytes, counters.log_flushes};
+}
+
+const char *durability_note(Durability durability) noexcept {
+  if (durability == Durability::kStrict) return "";
+  return durability == Durability::kBuffered ? "not durable at return" : "not durable";
+}
+
 const std::vector<Mode> &all_modes() {
   static const std::vector<Mode> modes = {
       {"kernel-hot", Tracking::kKernelHot, Detection::kLazy, true},
@@ -25,9 +36,10 @@ Domain open_domain(const Mode &mode, const std::string &folder, const std::strin
   options.tracking = mode.tracking;
   options.detection = mode.detection;
   options.policy = policy;
+  options.durability = mode.durability;  // the one place where benches switch it on
   Domain domain = Domain::open(folder, options);
   const TrackingReport report = domain.tracking();
-  if (report.tracking != mode.tracking) {
+  if (mode.tracking != Tracking::kAuto && report.tracking != mode.tracking) {
     throw std::runtime_error(std::string("fell back to ") + to_string(report.tracking) + ": " + report.reason);
   }
   if (domain.detection() != mode.detection) throw std::runtime_error("the domain has the other detection mode");

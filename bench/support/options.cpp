@@ -22,7 +22,7 @@ void add_common_options(CLI::App &app, CommonOptions *options) {
   app.add_flag("--tiny", options->tiny, "small inputs, below 2 s (what the test suite runs)");
   app.add_option("--csv", options->csv, "write one line per result to this file");
   app.add_option("--json", options->json, "write environment, parameters and results to this file");
-  app.add_option("--folder", options->folder, "where scratch files are made (default: the temporary folder)");
+  app.add_option("--folder,--dir", options->folder, "where scratch files are made (default: the temporary folder)");
   app.add_option("--seed", options->seed, "seed of all random choices")->capture_default_str()->envname("TMH_SEED");
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numeric>
 
 namespace tmh::bench {
 
@@ -39,6 +40,28 @@ Summary summarize_ratio(const std::vector<double> &numerators, const std::vector
     if (denominators[i] > 0) ratios.push_back(numerators[i] / denominators[i]);
   }
   return summarize(std::move(ratios));
+}
+
+double quantile(std::vector<double> samples, double q) {
+  assert(q >= 0 && q <= 1);
+  if (samples.empty()) return 0;
+  const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(samples.size())));
+  const auto nth = samples.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(rank, 1) - 1);
+  std::nth_element(samples.begin(), nth, samples.end());
+  return *nth;
+}
+
+double mean(const std::vector<double> &samples) noexcept {
+  if (samples.empty()) return 0;
+  return std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
+}
+
+double standard_deviation(const std::vector<double> &samples) noexcept {
+  if (samples.size() < 2) return 0;
+  const double middle = mean(samples);
+  double squares = 0;
+  for (const double sample : samples) squares += (sample - middle) * (sample - middle);
+  return std::sqrt(squares / static_cast<double>(samples.size() - 1));
 }
 
 }  // namespace tmh::bench

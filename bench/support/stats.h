@@ -1,5 +1,6 @@
 // bench/support/stats.h -- summaries of repeated measurements, and the hash that a bench prints of its results.
-// Shape: medians and MADs, never means: one preempted run must not move the number that is reported.
+// Shape: medians and MADs: one preempted run must not move the number that is reported. Means and quantiles are for
+//        latencies of single transactions, where the rare slow one is what is asked for.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +20,12 @@ struct Summary {
 // Of pairs that were measured next to each other (same round): noise that lasts longer than a round cancels out.
 // REQUIRES: both lists have the same length.
 [[nodiscard]] Summary summarize_ratio(const std::vector<double> &numerators, const std::vector<double> &denominators);
+
+// What quantile `q` of [0, 1] of the samples stays at or below (nearest rank): 0.99 of 1,000 samples is the 990th. 0 of none.
+[[nodiscard]] double quantile(std::vector<double> samples, double q);
+
+[[nodiscard]] double mean(const std::vector<double> &samples) noexcept;  // 0 of none
+[[nodiscard]] double standard_deviation(const std::vector<double> &samples) noexcept;
 
 // FNV-1a, folded value by value; a result hash that does not depend on the machine.
 class ResultHash {

@@ -33,6 +33,7 @@ class MemberClock final : public TeamClock {
     state_->start_ns[index_] = now_ns();
   }
   void finish() const override { state_->finish_ns[index_] = now_ns(); }
+  void meet() const override { (void)pthread_barrier_wait(&state_->barrier); }
 
  private:
   TeamState *state_;

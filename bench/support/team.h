@@ -53,6 +53,7 @@ class TeamClock {
   virtual ~TeamClock() = default;
   virtual void start() const = 0;   // waits for the others
   virtual void finish() const = 0;  // takes the time only; without it, the member's return counts
+  virtual void meet() const = 0;    // waits for the others and takes no time; all members call it equally often
 };
 
 // Forks `count` processes that run member(index, clock); returns nanoseconds from the first start to the last finish.

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <numeric>
@@ -26,7 +27,8 @@ namespace {
 
 class EngineSubject {
  public:
-  EngineSubject(const Mode &mode, const std::string &folder) : domain_(open_domain(mode, folder)) {}
+  EngineSubject(const Mode &mode, const std::string &folder)
+      : durability_(mode.durability), domain_(open_domain(mode, folder)) {}
   ~EngineSubject() {
     if (segment_) domain_.unmap(segment_);
   }
@@ -42,6 +44,7 @@ class EngineSubject {
   // Leaves no page of the view mapped.
   void refresh() { map(file_, page_count_); }
   [[nodiscard]] std::byte *data() const noexcept { return segment_.data(); }
+  [[nodiscard]] std::uint64_t log_bytes() const { return logged(domain_, durability_).bytes; }
   void begin() const { domain_.begin(); }
   [[nodiscard]] bool end() const { return domain_.end() == Status::kCommitted; }
   void advise(const std::byte *address, Access access, std::size_t bytes) const {
@@ -49,6 +52,7 @@ class EngineSubject {
   }
 
  private:
+  Durability durability_;
   Domain domain_;
   Segment segment_;
   std::string file_;
@@ -64,6 +68,7 @@ class ThesisSubject {
   }
   void refresh() noexcept {}  // every end() leaves the view without access already
   [[nodiscard]] std::byte *data() const noexcept { return mechanism_->data(); }
+  [[nodiscard]] std::uint64_t log_bytes() const noexcept { return 0; }
   void begin() noexcept { mechanism_->begin(); }
   [[nodiscard]] bool end() {
     mechanism_->end();
@@ -209,7 +214,10 @@ class Toucher {
     const auto value = static_cast<std::uint32_t>(request.seed);
     (void)run_advised(*subject_, request.advice, warm_up, static_cast<std::uint32_t>(warm_up.size()),
                       value + kWarmUpValue);
+    const std::uint64_t logged_before = subject_->log_bytes();
     TouchReply reply = run_advised(*subject_, request.advice, timed, request.transactions, value);
+    reply.log_bytes_per_transaction =
+        static_cast<double>(subject_->log_bytes() - logged_before) / std::max(1U, request.transactions);
     reply.checksum = checksum(timed[(request.transactions - 1) % timed.size()], reply.checksum, &reply.aborted);
     return reply;
   }

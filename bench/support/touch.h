@@ -49,6 +49,7 @@ struct TouchReply {
   double us_per_transaction = 0;
   std::uint64_t checksum = 0;
   std::uint64_t aborted = 0;  // must be 0: nobody else runs
+  double log_bytes_per_transaction = 0;
 };
 
 // A sparse segment is touched in this many blocks of consecutive pages, spread evenly over it, whatever its size.

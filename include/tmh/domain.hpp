@@ -123,8 +123,9 @@ class Domain {
   }
 
   // Durable domains; the others throw Error(kNotDurable). None stops transactions of others. Errors: kLogFailed, kDiskFull, kIo, kReadOnly.
-  void flush() const;       // returns when everything committed so far, by anybody, is durable
-  void checkpoint() const;  // data files catch up with the log, so that recovery starts here; not beyond what a slow reader holds
+  void flush() const;  // returns when everything committed so far, by anybody, is durable
+  void checkpoint()
+      const;  // data files catch up with the log, so that recovery starts here; not beyond what a slow reader holds
   // Checkpoint, then moves the log files that recovery no longer needs into `folder` (made when missing) and names them. With
   // DomainOptions::keep_log all of them since the domain's creation end there, and tmh::recover() can go back to any moment.
   std::vector<std::string> archive(const std::string &folder) const;

@@ -36,7 +36,7 @@ enum class Errc : int {
   kNestedMisuse = 23,         // an update inside a query, or an end that does not match its begin
   kQueryWrote = 24,           // a query stored into a segment; the stores were discarded
   kDetached = 25,             // this process was forked from a participant and has not opened the domain itself
-  // 26 was "durable domains arrive with the redo log"
+  kDurableNotYet = 26,        // no longer returned: before the redo log, durable domains were refused
   kBadPolicy = 27,            // not a policy specification
   kBadTracking = 28,          // not a tracking mode
   kBadDetection = 29,         // not a detection mode

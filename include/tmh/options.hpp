@@ -106,7 +106,7 @@ struct DomainOptions {
   // false: a begin waits until everything committed is durable.
   bool early_release = true;
   std::uint32_t flush_interval_ms = 50;           // buffered: a commit is durable within twice this time
-  std::uint64_t log_file_bytes = 0;               // at creation only; multiple of 4096, 1 MiB to 4 GiB; 0: 32 MiB
+  std::uint64_t log_file_bytes = 0;               // at creation only; multiple of 4096, 1 MiB to 4 GiB; 0: 16 MiB
   std::uint64_t checkpoint_bytes = 64u << 20;     // automatic checkpoint after so much log
   std::uint32_t checkpoint_interval_ms = 60'000;  // and after so long, when there was any
   bool keep_log = false;                          // never recycle log files: Domain::archive() takes them

@@ -2,6 +2,7 @@
 #include "levels/page/consistency_tree.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "levels/page/lines.h"
 #include "platform/disk.h"
@@ -169,7 +170,11 @@ void ConsistencyTree::fold_into(Slot newer) noexcept {
   const Slot older = head.older;
   VersionHead &below = memory_.version(older);
   // Data before mask: a reader of `newer` (under the lock, later) must not find a line claimed and missing. Doing this twice is once.
-  copy_lines(memory_.version_data(newer), memory_.version_data(older), below.lines & ~head.lines);
+  const LineMask added = below.lines & ~head.lines;
+  copy_lines(memory_.version_data(newer), memory_.version_data(older), added);
+  // They belong to the older commit, whose record is durable: when the newer one's is made of this slot they must not count.
+  if (memory_.log_state() != nullptr)
+    for (LineMask lines = added; lines != 0; lines &= lines - 1) head.words[std::countr_zero(lines)] = 0;
   step(Step::kMergeFilled);
   head.lines |= below.lines;
   step(Step::kMergeMasked);

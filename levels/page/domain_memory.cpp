@@ -21,8 +21,8 @@ namespace {
 constexpr std::uint64_t kMetaChunkPages = 4096;
 using Blocks = platform::GrowingFile::Blocks;
 
-constexpr const char *kRebuildable[] = {"tmh.state",         "tmh.participants", "tmh.versions.head",
-                                        "tmh.versions.data", "tmh.commits",      "tmh.accesses", "tmh.log.state"};
+constexpr const char *kRebuildable[] = {"tmh.state",   "tmh.participants", "tmh.versions.head", "tmh.versions.data",
+                                        "tmh.commits", "tmh.accesses",     "tmh.log.state"};
 
 std::string meta_name(std::uint32_t segment) { return "tmh.pages." + std::to_string(segment); }
 
@@ -207,8 +207,8 @@ Errc DomainMemory::open_log_state(bool *usable) noexcept {
 Errc DomainMemory::start_over() noexcept {
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) segments_[i].meta_file.close();
   segments_ = std::make_unique<SegmentMemory[]>(storage::kSegmentsMax);
-  for (auto *file :
-       {&state_file_, &participants_file_, &version_heads_file_, &version_data_, &log_file_, &accesses_file_, &log_state_file_})
+  for (auto *file : {&state_file_, &participants_file_, &version_heads_file_, &version_data_, &log_file_,
+                     &accesses_file_, &log_state_file_})
     file->close();
   log_state_ = nullptr;
   remove_rebuildable_files();
@@ -301,7 +301,8 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
   // release: whoever sees state 1 sees the rest. Death before it leaves a free record.
   std::atomic_ref<std::uint32_t>(entry.state).store(1, std::memory_order_release);
   // Record and address_next, each within one sector: a power cut leaves the old or the new one.
-  for (const auto &[at, bytes] : {std::pair<const void *, std::size_t>{&control_->header, 512}, {&entry, sizeof entry}}) {
+  for (const auto &[at, bytes] :
+       {std::pair<const void *, std::size_t>{&control_->header, 512}, {&entry, sizeof entry}}) {
     if (const Errc error = sync_control(at, bytes); error != Errc::kOk) return error;
   }
   std::atomic_ref<std::uint32_t>(control_->header.segment_generation).fetch_add(1, std::memory_order_release);

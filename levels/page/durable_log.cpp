@@ -80,16 +80,18 @@ DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
   return *end <= s.ready_lsn.load(std::memory_order_acquire) ? Room::kYes : Room::kFile;
 }
 
-Errc DurableLog::make_room(Room room) noexcept {
+Errc DurableLog::make_room(Room room, Lsn end) noexcept {
   if (room == Room::kFailed) return fail(Errc::kLogFailed, "the redo log could not be written");
   if (room == Room::kFlush) return wait(memory_.state().clock.load(std::memory_order_acquire));
-  lock();
-  const Errc error = make_file();
-  unlock();
-  return error;
+  return make_files_up_to(end);
 }
 
-// REQUIRES LogState::lock: one at a time makes files.
+void DurableLog::lock_files() noexcept {
+  (void)state().files_lock.lock(tag_, DomainMemory::holder_alive,
+                                &memory_);  // a dead maker's file is complete or has no name
+}
+
+// REQUIRES files_lock.
 Errc DurableLog::make_file() noexcept {
   LogState &s = state();
   const std::uint64_t index = storage::file_of(s.ready_lsn.load(std::memory_order_relaxed), s.file_bytes);
@@ -101,7 +103,8 @@ Errc DurableLog::make_file() noexcept {
   Errc error = Errc::kOk;
   if (is_there)  // made before the last recovery, or by one that died before it said so
     error = storage::verify_log_file(storage::log_file_path(memory_.folder(), index), log, index);
-  if (is_there && (error == Errc::kOk || index <= storage::file_of(s.durable_lsn.load(std::memory_order_relaxed), s.file_bytes))) {
+  if (is_there &&
+      (error == Errc::kOk || index <= storage::file_of(s.durable_lsn.load(std::memory_order_relaxed), s.file_bytes))) {
     // as it is
   } else if (!is_there && !present.empty() && present.front() < s.reusable_below.load(std::memory_order_acquire)) {
     error = storage::recycle_log_file(memory_.folder(), log, present.front(), index);
@@ -116,15 +119,16 @@ Errc DurableLog::make_file() noexcept {
 }
 
 Errc DurableLog::prepare_files(std::uint64_t files_ahead) noexcept {
-  LogState &s = state();
-  const auto is_short = [&] {
-    return s.durable_lsn.load(std::memory_order_relaxed) + files_ahead * s.file_bytes >
-           s.ready_lsn.load(std::memory_order_relaxed);
-  };
-  while (is_short()) {
-    lock();
-    const Errc error = is_short() ? make_file() : Errc::kOk;
-    unlock();
+  const LogState &s = state();
+  return make_files_up_to(std::max(s.append_lsn[0], s.append_lsn[1]) + files_ahead * s.file_bytes);
+}
+
+Errc DurableLog::make_files_up_to(Lsn end) noexcept {
+  const LogState &s = state();
+  while (s.ready_lsn.load(std::memory_order_acquire) < end) {
+    lock_files();
+    const Errc error = s.ready_lsn.load(std::memory_order_relaxed) < end ? make_file() : Errc::kOk;
+    unlock_files();
     if (error != Errc::kOk) return error;
   }
   return Errc::kOk;
@@ -325,7 +329,8 @@ Errc DurableLog::finish_record(RecordKind kind, const CommitLogEntry &first) noe
 Errc DurableLog::write_open(const storage::OpenPayloadV1 &open) noexcept {
   const storage::FlushPoint at = point();
   writer_.start();
-  if (const Errc error = writer_.append_open(at.clock, platform::wall_clock_ns(), open); error != Errc::kOk) return error;
+  if (const Errc error = writer_.append_open(at.clock, platform::wall_clock_ns(), open); error != Errc::kOk)
+    return error;
   if (const Errc error = writer_.write(); error != Errc::kOk) return error;
   writer_.publish(at.position, at.clock, 0);
   return Errc::kOk;

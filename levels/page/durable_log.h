@@ -42,13 +42,13 @@ class DurableLog {
   // REQUIRES the domain lock: may the planned commit be published now? *end: where the log will end.
   [[nodiscard]] Room room(std::size_t writes, storage::Lsn *end) const noexcept;
   // Without the domain lock: does what room() asks for.
-  [[nodiscard]] Errc make_room(Room room) noexcept;
+  [[nodiscard]] Errc make_room(Room room, storage::Lsn end) noexcept;
 
   // Returns when every commit up to `stamp` is durable. kLogFailed or the error of the write.
   [[nodiscard]] Errc wait(std::uint64_t stamp) noexcept;
   // The same for a caller that is not to be waited for by group commits (the housekeeper).
   [[nodiscard]] Errc flush(std::uint64_t stamp) noexcept;
-  // Makes ready what the next commits will need. For the housekeeper.
+  // Makes log files until the next `files_ahead` * file_bytes have room.
   [[nodiscard]] Errc prepare_files(std::uint64_t files_ahead) noexcept;
   // Writes whatever is published, without any lock. REQUIRES: alone in the domain.
   [[nodiscard]] Errc write_alone() noexcept { return write_published(); }
@@ -62,6 +62,9 @@ class DurableLog {
   }
   // Takes the writer's lock, also from the dead.
   void lock() noexcept;
+  // One at a time makes, recycles or moves log files.
+  void lock_files() noexcept;
+  void unlock_files() noexcept { state().files_lock.unlock(); }
   [[nodiscard]] bool try_lock() noexcept { return state().lock.try_lock(tag_); }
   void unlock() noexcept;
   [[nodiscard]] platform::LockTag tag() const noexcept { return tag_; }
@@ -75,6 +78,7 @@ class DurableLog {
   [[nodiscard]] Errc fail_log(Errc error) noexcept;
   [[nodiscard]] Errc lead(std::uint64_t stamp) noexcept;
   [[nodiscard]] Errc make_file() noexcept;
+  [[nodiscard]] Errc make_files_up_to(storage::Lsn end) noexcept;
   void await_company() const noexcept;
   void follow(std::uint32_t event) noexcept;
   struct Crowd {
@@ -88,8 +92,8 @@ class DurableLog {
   const platform::LockTag tag_;
   const GroupCommit group_;
   const unsigned cores_;
-  storage::RecordPlan plan_;    // of the instance's thread
-  storage::LogWriter writer_;   // under LogState::lock
+  storage::RecordPlan plan_;   // of the instance's thread
+  storage::LogWriter writer_;  // under LogState::lock
   std::vector<std::byte> buffer_;
   storage::RecordBuilder record_;  // in buffer_
   std::uint32_t part_ = 0;         // of the commit being appended

@@ -209,7 +209,8 @@ bool Engine::slot_alive(void *context, std::uint32_t slot) noexcept {
 
 void Engine::lock(LockContext context) noexcept {
   DomainState &state = memory_.state();
-  const bool inherited = state.lock.lock(lock_tag_, DomainMemory::holder_alive, &memory_) == platform::Locked::kInherited;
+  const bool inherited =
+      state.lock.lock(lock_tag_, DomainMemory::holder_alive, &memory_) == platform::Locked::kInherited;
   if (!inherited && state.repair_again == 0) return;
   // In a handler no file can be opened: what is unknown here stays unlinked, and repair_again stays set for the next holder.
   if (context == LockContext::kNormal) (void)memory_.open_segments();

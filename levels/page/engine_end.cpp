@@ -189,7 +189,7 @@ Errc Engine::lock_with_log_space(storage::Lsn *log_end) noexcept {
     const DurableLog::Room room = log_->room(writes_.size(), log_end);
     if (room == DurableLog::Room::kYes) return Errc::kOk;
     unlock();
-    if (const Errc error = log_->make_room(room); error != Errc::kOk) return error;
+    if (const Errc error = log_->make_room(room, *log_end); error != Errc::kOk) return error;
   }
 }
 

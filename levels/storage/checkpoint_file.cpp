@@ -25,7 +25,6 @@ std::uint32_t slot_crc(const CheckpointV1 &slot) noexcept { return crc32c(0, &sl
 constexpr std::uint64_t slot_of(std::uint64_t sequence) noexcept { return sequence % 2; }
 
 const char *wrong_field(const CheckpointV1 &slot, std::uint64_t index) noexcept {
-  if (slot.generation == 0) return "generation";
   if (slot.sequence == 0 || slot_of(slot.sequence) != index) return "sequence";
   if (slot.log_file_bytes < kLogFileBytesMin || slot.log_file_bytes > kLogFileBytesMax ||
       slot.log_file_bytes % kLogBlockBytes != 0)
@@ -35,7 +34,7 @@ const char *wrong_field(const CheckpointV1 &slot, std::uint64_t index) noexcept 
   if (slot.durable_lsn < slot.lsn) return "durable_lsn";
   if (slot.is_clean > 1) return "is_clean";
   if (slot.keep_all > 1) return "keep_all";
-  if (slot.previous_generation >= slot.generation) return "previous_generation";
+  if (slot.previous_generation != 0 && slot.previous_generation >= slot.generation) return "previous_generation";
   if (!std::all_of(std::begin(slot.reserved_zero), std::end(slot.reserved_zero), [](auto b) { return b == 0; }))
     return "reserved bytes";
   return nullptr;
@@ -106,7 +105,12 @@ Errc CheckpointFile::write_slot(const CheckpointV1 &slot) noexcept {
   if (const Errc error = verify_checkpoint(sealed, slot_of(sealed.sequence), &why); error != Errc::kOk)
     return fail(Errc::kBadArgument, file_.path() + ": refuses to store a checkpoint that it would not read: " + why);
   const Errc error = file_.write_durable(slot_of(sealed.sequence) * sizeof sealed, &sealed, sizeof sealed);
-  if (error == Errc::kOk) current_ = sealed;
+  if (error == Errc::kOk) {
+    both_valid_ = both_valid_ || sealed.sequence == current_.sequence + 1;  // a damaged slot was the one just written
+    current_ = sealed;
+  } else {
+    both_valid_ = false;  // it may be torn
+  }
   return error;
 }
 
@@ -128,9 +132,7 @@ Errc CheckpointFile::create(const std::string &folder, const CheckpointV1 &first
 Errc CheckpointFile::store(CheckpointV1 next) noexcept {
   next.sequence = current_.sequence + 1;
   next.previous_lsn = current_.lsn;
-  const Errc error = write_slot(next);
-  both_valid_ = both_valid_ || error == Errc::kOk;  // a damaged slot was the one just written
-  return error;
+  return write_slot(next);
 }
 
 }  // namespace tmh::storage

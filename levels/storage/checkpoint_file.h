@@ -24,7 +24,7 @@ inline constexpr std::uint32_t kCheckpointVersion = 1;
 struct CheckpointV1 {            // offset
   std::uint64_t magic;           //    0
   std::uint32_t format_version;  //    8
-  std::uint32_t generation;      //   12  of the records at and behind `lsn`
+  std::uint32_t generation;      //   12  of the records at and behind `lsn`; 0: none yet
   std::uint64_t sequence;        //   16  1, 2, ...; odd: slot 1, even: slot 0
   std::uint64_t domain_id[2];    //   24
   std::uint64_t log_file_bytes;  //   40

@@ -78,6 +78,7 @@ void seal(SegmentRecordV1 *record) noexcept;
 // kShortFile, kNotADomain, kForeignVersion, kUnsupportedFeature, kCorrupt; *why names the field.
 [[nodiscard]] Errc verify_control(const void *data, std::size_t bytes, std::string *why);
 
-[[nodiscard]] ControlFile new_control(std::uint32_t owner_uid, std::uint64_t address_base, std::uint32_t durability = 0);
+[[nodiscard]] ControlFile new_control(std::uint32_t owner_uid, std::uint64_t address_base,
+                                      std::uint32_t durability = 0);
 
 }  // namespace tmh::storage

@@ -26,7 +26,7 @@ inline constexpr std::uint64_t kLogMagic = 0x3130'474f'4c48'4d54ull;  // "TMHLOG
 inline constexpr std::uint32_t kLogVersion = 1;
 inline constexpr std::uint64_t kLogBlockBytes = 4096;
 inline constexpr std::uint64_t kLogFileBytesMin = 1u << 20;  // multiple of kLogBlockBytes
-inline constexpr std::uint64_t kLogFileBytesDefault = 32u << 20;
+inline constexpr std::uint64_t kLogFileBytesDefault = 16u << 20;
 inline constexpr std::uint64_t kLogFileBytesMax = 1ull << 32;
 inline constexpr std::uint32_t kRecordBytesMax =
     256u << 10;  // larger transactions are split: bounds buffers and waste at a file's end

@@ -171,6 +171,8 @@ Errc LogReader::judge_end() noexcept {
   if (const Errc error = source_->read(at, &header, sizeof header, &got); error != Errc::kOk) return error;
   torn_ = parts_.count > 0 || bad_header || cut ||
           (got == sizeof header && header.lsn == at && header.generation == generation_);
+  // A file gets its name after its header is durable: a wrong header is damage. It matters if the file held anything.
+  if (bad_header) suspect_file_ = file_of(at, file_bytes_);
   Proof proof;
   // Also when the proof is here already: generation_max() is to know every generation.
   if (depth_ == Depth::kWhole) {
@@ -197,7 +199,8 @@ Errc LogReader::scan(Proof *proof) noexcept {
   for (const std::uint64_t index : source_->indexes()) {
     if (index < file_of(at, file_bytes_)) continue;
     const Lsn file_end = (index + 1) * file_bytes_;
-    const Lsn from = std::max(at + 8, index * file_bytes_ + kLogBlockBytes);
+    const Lsn behind = index == suspect_file_ ? at : at + 8;
+    const Lsn from = std::max(behind, index * file_bytes_ + kLogBlockBytes);
     if (const Errc error = scan_file(from, file_end, proof); error != Errc::kOk) return error;
   }
   return Errc::kOk;
@@ -237,6 +240,8 @@ Errc LogReader::weigh(const RecordHeaderV1 &header, Lsn lsn, Lsn file_end, Proof
   generation_max_ = std::max(generation_max_, header.generation);
   const bool same = header.generation == generation_;
   torn_ = torn_ || same;
+  if (file_of(lsn, file_bytes_) == suspect_file_ && proof->error == Errc::kOk)
+    *proof = {Errc::kLogDamaged, "a valid record lies in it, at LSN " + std::to_string(lsn)};
   // A later generation began at open_position(): everything in front of that was known to be durable, or given up, when it began.
   const Lsn proved = same ? position() : open_position(end_, file_bytes_);
   if (header.durable_before > proved && proof->error == Errc::kOk)

@@ -7,7 +7,7 @@
 //            before; whose parts are complete, in order and of the size that the commit says.
 // Proofs:    the checkpoint's durable_lsn lies beyond; a valid record further on (in any file) says that the log was durable beyond when
 //            it was written; the opening record says that the generation before ended later; a log file of a higher index, where a whole
-//            file is missing.
+//            file is missing; a valid record in a file whose header is wrong.
 // Errors:    kLogDamaged, kLogMissing: the detail names file, offset and LSN. kNotADomain, kForeignVersion: a log file of another domain or
 //            version in the log's way. kIo.
 // Sharing:   one thread; nobody writes the log.
@@ -87,6 +87,7 @@ class LogReader {
   bool torn_ = false;
   Errc error_ = Errc::kOk;
   std::string error_detail_;
+  std::uint64_t suspect_file_ = ~0ull;      // the end lies in it, and its header is wrong
   Lsn opening_says_ = 0;                    // previous_end of an opening record that contradicts end_
   std::unique_ptr<std::byte[]> candidate_;  // a record found by scan()
 };

@@ -35,9 +35,9 @@ class RecordBuilder {
   // Empty again, in the same buffer.
   void clear() noexcept;
 
-  [[nodiscard]] const std::byte *buffer() const noexcept { return buffer_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }  // header included
   [[nodiscard]] std::uint32_t pages() const noexcept { return pages_; }
+  [[nodiscard]] const std::byte *buffer() const noexcept { return buffer_; }
 
  private:
   std::byte *buffer_;

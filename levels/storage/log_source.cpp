@@ -45,15 +45,15 @@ Errc LogSource::open_file(std::uint64_t index) noexcept {
   current_ = File{};
   File found;
   found.index = index;
-  found.path = log_file_path(folder_, index);
   struct stat info {};
-  bool is_there = stat(found.path.c_str(), &info) == 0;
-  if (!is_there && errno == ENOENT && !archive_folder_.empty()) {
-    const std::string archived = log_file_path(archive_folder_, index);
-    is_there = stat(archived.c_str(), &info) == 0;
-    if (is_there) found.path = archived;
+  bool is_there = false;
+  // The archive first: a backup holds the beginning of a file that was archived when it was full.
+  for (const std::string *folder : {&archive_folder_, &folder_}) {
+    if (folder->empty() || is_there) continue;
+    found.path = log_file_path(*folder, index);
+    is_there = stat(found.path.c_str(), &info) == 0;
+    if (!is_there && errno != ENOENT) return fail_errno(Errc::kIo, found.path);
   }
-  if (!is_there && errno != ENOENT) return fail_errno(Errc::kIo, found.path);
   if (is_there) {
     if (!S_ISREG(info.st_mode)) return fail(Errc::kNotADomain, found.path + " is not a regular file");
     if (const Errc error = disk_.open(found.path, DiskFile::Mode::kRead); error != Errc::kOk) return error;

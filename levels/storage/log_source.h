@@ -22,7 +22,7 @@ namespace tmh::storage {
 
 class LogSource {
  public:
-  // archive_folder: where a file is looked for that `folder` does not have; empty: nowhere.
+  // archive_folder: where a file is looked for before `folder`; empty: nowhere.
   LogSource(std::string folder, std::string archive_folder, const LogIdentity &log)
       : folder_(std::move(folder)), archive_folder_(std::move(archive_folder)), log_(log) {}
 

@@ -3,7 +3,7 @@
 // Invariant: point[flushes & 1] is the last durable state; a flush fills the other one and its tail block, then counts. Whoever
 //            inherits the lock from a dead writer starts again from there: the same commits give the same bytes.
 // Ordering:  durable_clock is stored (release) after the point it tells of; readers acquire.
-// Sharing:   points, tails, ready_lsn of files: under `lock`. append_lsn: under the domain lock; [t & 1] belongs to the commit with
+// Sharing:   points, tails, passed: under `lock`; ready_lsn: stored under files_lock. append_lsn: under the domain lock; [t & 1] belongs to the commit with
 //            timestamp t, so that it changes together with the commit clock.
 // Source:    DESIGN D1, D5; LIBTP, section 3.2.1 (log manager).
 #pragma once
@@ -24,7 +24,7 @@ inline constexpr std::uint32_t kLogStateVersion = 1;
 struct FlushPoint {
   std::uint64_t position;  // in the commit log ring
   Lsn lsn;
-  std::uint64_t clock;     // commit timestamp
+  std::uint64_t clock;  // commit timestamp
   std::uint64_t reserved_zero;
 };
 
@@ -48,6 +48,7 @@ struct alignas(64) LogState {
   alignas(64) FlushPoint passed[32];
   std::uint64_t passed_count;  // ever
   alignas(64) platform::SharedLock checkpoint_lock;
+  platform::SharedLock files_lock;            // of whoever makes, recycles or archives log files
   std::atomic<std::uint64_t> checkpoint_lsn;  // of tmh.checkpoint
   std::atomic<std::uint64_t> checkpoint_ns;   // coarse_ns() of the last one, or of the last attempt
   std::atomic<std::uint64_t> reusable_below;  // log files with a smaller index may be made into new ones

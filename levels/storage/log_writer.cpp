@@ -107,7 +107,8 @@ Errc LogWriter::write() noexcept {
   const std::uint64_t index = file_of(block_, state_->file_bytes);
   if (index != file_index_ || !file_.is_open()) {
     file_index_ = ~0ull;
-    if (const Errc error = file_.open(log_file_path(folder_, index), platform::DiskFile::Mode::kReadWrite); error != Errc::kOk)
+    if (const Errc error = file_.open(log_file_path(folder_, index), platform::DiskFile::Mode::kReadWrite);
+        error != Errc::kOk)
       return fail(Errc::kLogMissing, platform::failure_detail());
     file_index_ = index;
   }

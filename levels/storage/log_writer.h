@@ -65,9 +65,9 @@ class LogWriter {
   platform::DiskFile file_;
   std::uint64_t file_index_ = ~0ull;
   std::unique_ptr<std::byte, void (*)(void *)> buffer_;  // kBufferBytes, block-aligned
-  Lsn block_ = 0;  // LSN of the buffer's first byte, block-aligned
-  Lsn end_ = 0;    // behind the last record appended
-  Lsn start_ = 0;  // of the batch
+  Lsn block_ = 0;                                        // LSN of the buffer's first byte, block-aligned
+  Lsn end_ = 0;                                          // behind the last record appended
+  Lsn start_ = 0;                                        // of the batch
 };
 
 }  // namespace tmh::storage

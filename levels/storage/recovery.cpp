@@ -109,6 +109,7 @@ class Recovery {
   [[nodiscard]] Errc store();
   [[nodiscard]] Errc mark();
   [[nodiscard]] Errc mend_files(Lsn next_lsn);
+  [[nodiscard]] Errc make_whole(const std::string &path, std::uint64_t index) const;
 
   const std::string &folder_;
   const RecoveryOptions &options_;
@@ -250,6 +251,15 @@ Errc Recovery::mark() {
   return plan_.is_cut ? checkpoint_->store(next) : Errc::kOk;
 }
 
+Errc Recovery::make_whole(const std::string &path, std::uint64_t index) const {
+  alignas(platform::kDiskBlockBytes) const LogFileHeaderV1 header = make_log_file_header(log_, index);
+  DiskFile file;
+  if (const Errc error = file.open(path, DiskFile::Mode::kReadWrite); error != Errc::kOk) return error;
+  if (const Errc error = file.truncate(log_.file_bytes); error != Errc::kOk) return error;
+  if (const Errc error = file.write_durable(0, &header, sizeof header); error != Errc::kOk) return error;
+  return file.sync();
+}
+
 // Writers take a log file's name for a promise that it is whole. One behind the end that is not holds nothing that counts.
 Errc Recovery::mend_files(Lsn next_lsn) {
   std::vector<std::uint64_t> indexes;
@@ -261,17 +271,15 @@ Errc Recovery::mend_files(Lsn next_lsn) {
     const Errc found = verify_log_file(path, log_, index);
     if (found == Errc::kOk) continue;
     if (found != Errc::kShortFile && found != Errc::kCorrupt) return found;
+    // Replayed from, or up to: it stays, and gets back what it lacks.
     const bool in_use =
-        index == file_of(plan_.end - 1, log_.file_bytes) && plan_.end % log_.file_bytes != kLogBlockBytes;
-    if (!in_use) {
+        file_of(plan_.end - 1, log_.file_bytes) == index && plan_.end % log_.file_bytes != kLogBlockBytes;
+    if (in_use) {
+      if (const Errc error = make_whole(path, index); error != Errc::kOk) return error;
+    } else {
       if (const Errc error = platform::disk_unlink(path); error != Errc::kOk) return error;
       removed = true;
-      continue;
     }
-    DiskFile file;  // its end is missing; its header was checked on the way
-    if (const Errc error = file.open(path, DiskFile::Mode::kReadWrite); error != Errc::kOk) return error;
-    if (const Errc error = file.truncate(log_.file_bytes); error != Errc::kOk) return error;
-    if (const Errc error = file.sync(); error != Errc::kOk) return error;
   }
   return removed ? platform::sync_folder(folder_) : Errc::kOk;
 }
