@@ -155,7 +155,7 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   s.append_lsn[0] = s.append_lsn[1] = report.next_lsn;
   s.ready_lsn.store(storage::file_of(report.next_lsn, s.file_bytes) * s.file_bytes, std::memory_order_relaxed);
   page::DurableLog log(memory_, 0, platform::lock_tag(0, 0), group_);
-  if (const Errc error = log.prepare_files(0); error != Errc::kOk) return error;
+  if (const Errc error = log.prepare_files(kFilesAhead); error != Errc::kOk) return error;
   if (const Errc error = log.write_open(report.open); error != Errc::kOk) return error;
   s.append_lsn[0] = s.append_lsn[1] = s.durable_lsn.load(std::memory_order_relaxed);
   s.log_bytes.store(0, std::memory_order_relaxed);
