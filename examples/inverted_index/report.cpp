@@ -59,7 +59,8 @@ void print_outages(const Options &options, const RunReport &run, const tmh::Reco
   }
   row("whole-domain kills",
       fmt::format("{} of {} planned{}; {} acknowledged units missing", run.outages.size(), options.domain_kills(),
-                  options.cuts_power() && !run.outages.empty() ? ", each with a power cut" : "", grouped(missing)));
+                  options.cuts_power() && !run.outages.empty() ? ", shared memory removed each time" : "",
+                  grouped(missing)));
   if (!run.outages.empty() && options.durability != "none") {
     row("recovery", fmt::format("{:.1f} ms of {:.0f} ms out of work; {} transactions replayed, {} salvaged",
                                 recovery_ms, outage_ms, grouped(transactions), grouped(salvaged)));
