@@ -41,25 +41,36 @@ void DurableDomain::lock_domain() noexcept {
   domain.repair_again = 1;  // the engine's next holder also opens segments and mends the access table
 }
 
-// Sends every version up to `clock` home that readers allow.
-Errc DurableDomain::collect_up_to(std::uint64_t clock, bool *complete) noexcept {
-  const std::uint64_t deadline = platform::monotonic_ns() + kPatienceNs;
+// Sends every version home that readers allow. True: everything up to `fence` is home, and was not folded into what is later.
+bool DurableDomain::collect_up_to(std::uint64_t fence, std::uint64_t patience_ns) noexcept {
+  const std::uint64_t deadline = platform::monotonic_ns() + patience_ns;
   for (;;) {
     lock_domain();
     const std::size_t sent = tree_->collect(kCollectSlice);
-    *complete = tree_->oldest_stamp() > clock;
+    const bool complete = tree_->oldest_stamp() > fence;
     memory_.state().lock.unlock();
-    if (*complete || (sent == 0 && platform::monotonic_ns() > deadline)) return Errc::kOk;
+    if (complete || (sent == 0 && platform::monotonic_ns() >= deadline)) return complete;
     if (sent == 0) pause_us(500);
   }
 }
 
-Errc DurableDomain::sync_data_files() noexcept {
+// To the present clock.
+std::uint64_t DurableDomain::move_fence() noexcept {
+  lock_domain();
+  page::DomainState &domain = memory_.state();
+  const std::uint64_t fence = domain.clock.load(std::memory_order_relaxed);
+  domain.fold_fence = fence;
+  domain.lock.unlock();
+  return fence;
+}
+
+Errc DurableDomain::sync_data_files(Pace pace) noexcept {
   for (const storage::SegmentRecordV1 &record : memory_.control().segments) {
     if (record.state == 0) continue;
     platform::DiskFile file;
     const std::string path = memory_.segment_path(record);
     if (const Errc error = file.open(path, platform::DiskFile::Mode::kRead); error != Errc::kOk) return error;
+    if (pace == Pace::kGentle) file.write_back_gently();
     if (const Errc error = file.sync(); error != Errc::kOk) return error;
   }
   return Errc::kOk;
@@ -71,28 +82,29 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   LogState &s = state();
   s.checkpoint_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
   if (const Errc error = flush(); error != Errc::kOk) return error;
+  // The stamp of a version says nothing about lines that were folded into it, unless a fence was in between.
+  const std::uint64_t fence_before = memory_.state().fold_fence;  // checkpoint_lock: nobody moves it
+  const std::uint64_t home_before = collect_up_to(fence_before, 0) ? fence_before : 0;
   log_->lock();
   storage::FlushPoint start = log_->point();
   log_->unlock();
-  bool complete = false;
-  if (const Errc error = collect_up_to(start.clock, &complete); error != Errc::kOk) return error;
+  const std::uint64_t fence = move_fence();  // >= start.clock
+  if (const Errc error = log_->flush(fence); error != Errc::kOk) return error;
+  const bool complete = collect_up_to(fence, kPatienceNs);
   step(Step::kCheckpointCollected);
   if (!complete) {
-    // A reader needs what home held before: start at the last point passed whose commits are all home.
-    lock_domain();
-    const std::uint64_t oldest = tree_->oldest_stamp();
-    memory_.state().lock.unlock();
+    // A reader needs what home held before: start at the last point passed in front of the fence before, when that much is home.
     log_->lock();
     start = storage::FlushPoint{};
     for (const storage::FlushPoint &point : s.passed) {
-      if (point.clock < oldest && point.lsn > start.lsn) start = point;
+      if (point.clock <= home_before && point.lsn > start.lsn) start = point;
     }
     log_->unlock();
   }
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   CheckpointV1 next = checkpoint_file_.current();
   if (start.lsn <= next.lsn) return Errc::kOk;  // nothing new, or a reader holds everything back
-  if (const Errc error = sync_data_files(); error != Errc::kOk) return error;
+  if (const Errc error = sync_data_files(Pace::kGentle); error != Errc::kOk) return error;
   step(Step::kCheckpointSynced);
   next.generation = s.generation;
   next.lsn = start.lsn;

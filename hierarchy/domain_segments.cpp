@@ -250,8 +250,8 @@ Errc DomainImpl::extend(std::uint32_t segment, std::uint64_t size_bytes) noexcep
   if (memory_->is_durable()) {  // before the size that promises it
     if (const Errc error = home.sync(); error != Errc::kOk) return error;
   }
-  memory_->segment_size(segment).store(size_bytes,
-                                       std::memory_order_release);  // pairs with size_of(): the file is long enough
+  storage::store_size(&memory_->control().segments[segment],
+                      size_bytes);  // pairs with size_of(): the file is long enough
   return memory_->sync_control(&record, sizeof record);
 }
 

@@ -177,7 +177,7 @@ Errc DurableDomain::flush() noexcept { return log_->flush(memory_.state().clock.
 
 Errc DurableDomain::close_clean() noexcept {
   if (const Errc error = flush(); error != Errc::kOk) return error;
-  if (const Errc error = sync_data_files(); error != Errc::kOk) return error;
+  if (const Errc error = sync_data_files(Pace::kAtOnce); error != Errc::kOk) return error;
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   CheckpointV1 next = checkpoint_file_.current();
   const storage::FlushPoint point = log_->point();

@@ -66,8 +66,10 @@ class DurableDomain {
   [[nodiscard]] Errc salvage() noexcept;
   [[nodiscard]] Errc init_log_state(const storage::RecoveryReport &report) noexcept;
   [[nodiscard]] Errc checkpoint_locked() noexcept;
-  [[nodiscard]] Errc collect_up_to(std::uint64_t clock, bool *complete) noexcept;
-  [[nodiscard]] Errc sync_data_files() noexcept;
+  [[nodiscard]] bool collect_up_to(std::uint64_t fence, std::uint64_t patience_ns) noexcept;
+  [[nodiscard]] std::uint64_t move_fence() noexcept;
+  enum class Pace : std::uint8_t { kAtOnce, kGentle };
+  [[nodiscard]] Errc sync_data_files(Pace pace) noexcept;
   [[nodiscard]] Errc copy_to(const std::string &folder) noexcept;
   [[nodiscard]] std::uint64_t log_file_bytes() const noexcept;
   void lock_domain() noexcept;

@@ -137,6 +137,7 @@ void ConsistencyTree::gather_pins() noexcept {
     const std::uint64_t pin = memory_.participant(i).pin.load(std::memory_order_seq_cst);
     if (pin != kNoPin) pins_.push_back(pin);
   }
+  if (memory_.state().fold_fence != 0) pins_.push_back(memory_.state().fold_fence);
   std::sort(pins_.begin(), pins_.end());
 }
 

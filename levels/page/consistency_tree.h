@@ -5,6 +5,8 @@
 // Invariant: (1) a snapshot s reads, for each line, the newest version stamped <= s that holds it, else home.
 //            (2) only committed nodes have children: a pin is a clock value that has been published.
 //            (3) eager domains: a PENDING instance could commit now (see access_table.h).
+//            (4) what was committed up to DomainState::fold_fence is home, or in versions stamped up to it: so a checkpoint can tell from
+//            stamps what is home.
 //            Home of a page changes to a version stamped t only when every pin is >= t, and t is durable (durable_log.h).
 // Ordering:  clock.store(t) and pins are seq_cst: a beginner stores its pin and then reads the clock; a committer stores the clock and a
 //            collector then reads pins. Either the beginner sees the newer clock and starts again, or the collector sees the pin.
@@ -81,7 +83,7 @@ class ConsistencyTree {
 
   DomainMemory &memory_;
   std::uint32_t self_;
-  std::vector<std::uint64_t> pins_;  // sorted; filled by gather_pins()
+  std::vector<std::uint64_t> pins_;  // and the fence; sorted; filled by gather_pins()
 };
 
 }  // namespace tmh::page

@@ -83,6 +83,20 @@ Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durabi
       error != Errc::kOk)
     return error;
   control_ = reinterpret_cast<storage::ControlFile *>(control_file_.base());
+  return settle_sizes();
+}
+
+// REQUIRES the folder lock: nobody is growing a segment.
+Errc DomainMemory::settle_sizes() noexcept {
+  for (storage::SegmentRecordV1 &record : control_->segments) {
+    if (record.state == 0 || record.size_check == ~record.size_bytes) continue;
+    struct stat info {};
+    const bool exists = stat(segment_path(record).c_str(), &info) == 0;
+    std::string why;
+    if (const Errc error = storage::settle_size(&record, exists ? static_cast<std::uint64_t>(info.st_size) : 0, &why);
+        error != Errc::kOk)
+      return fail(error, path("tmh.control") + ": " + why);
+  }
   return Errc::kOk;
 }
 
@@ -294,6 +308,7 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
   storage::SegmentRecordV1 &entry = control_->segments[number];
   storage::SegmentRecordV1 sealed = record;
   sealed.state = 0;
+  sealed.size_check = ~record.size_bytes;
   entry = sealed;
   sealed.state = 1;
   storage::seal(&sealed);

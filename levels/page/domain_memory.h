@@ -120,6 +120,7 @@ class DomainMemory {
 
  private:
   [[nodiscard]] Errc open_control(std::uint64_t address_base, std::uint32_t durability) noexcept;
+  [[nodiscard]] Errc settle_sizes() noexcept;
   [[nodiscard]] Errc open_state(bool *fresh) noexcept;
   [[nodiscard]] Errc open_rebuildable() noexcept;
   [[nodiscard]] Errc bound_state() noexcept;

@@ -1,7 +1,8 @@
 // levels/storage/control.h -- the domain's control file: identity, detection mode and the segment table.
 // Shape:     tmh.control = ControlHeaderV1 (4096 bytes), then kSegmentsMax x SegmentRecordV1 (256 bytes each). Durable,
 //            little-endian; everything else in the folder is rebuildable (levels/storage/FORMAT.md).
-// Invariant: every static field is covered by a checksum; size_bytes of a segment only grows and is never checksummed.
+// Invariant: every static field is covered by a checksum; size_bytes of a segment only grows and has a complement beside it, which is
+//            stored first: where the two differ, a growth was cut short or one of them is damaged, and the file's length tells which.
 // Sharing:   written only under the folder lock (flock), which the kernel releases at death. size_bytes: atomic.
 // Source:    DESIGN D8; STYLE section 7. Numbers in these structs are never reused.
 #pragma once
@@ -53,10 +54,11 @@ struct SegmentRecordV1 {           // offset
   char name[176];                  //  32  path of the file, relative to the folder or absolute; zero-filled
   std::uint64_t checksum;          // 208  of bytes [0, 208)
   std::uint64_t size_bytes;        // 216  usable now; atomic, only grows
-  std::uint8_t reserved_zero[32];  // 224
+  std::uint64_t size_check;        // 224  ~size_bytes
+  std::uint8_t reserved_zero[24];  // 232
 };
 static_assert(sizeof(SegmentRecordV1) == 256 && offsetof(SegmentRecordV1, checksum) == 208);
-static_assert(offsetof(SegmentRecordV1, size_bytes) == 216);
+static_assert(offsetof(SegmentRecordV1, size_bytes) == 216 && offsetof(SegmentRecordV1, size_check) == 224);
 static_assert(std::is_trivially_copyable_v<SegmentRecordV1> && std::is_standard_layout_v<SegmentRecordV1>);
 static_assert(std::has_unique_object_representations_v<SegmentRecordV1>);
 
@@ -73,6 +75,12 @@ static_assert(sizeof(ControlFile) == kControlBytes);
 [[nodiscard]] std::uint64_t control_checksum(const void *data, std::size_t bytes) noexcept;
 void seal(ControlHeaderV1 *header) noexcept;
 void seal(SegmentRecordV1 *record) noexcept;
+
+// The segment's size, in a record that others may be reading. REQUIRES: the folder lock; the file is long enough.
+void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
+// Decides a record whose size and complement differ, by the length of its file (0: there is none). Only the size can become larger.
+// kCorrupt: no growth that was cut short looks like this. REQUIRES: verify_control() took it; the folder lock.
+[[nodiscard]] Errc settle_size(SegmentRecordV1 *record, std::uint64_t file_bytes, std::string *why);
 
 // Checks every byte that open() relies on, before any is used. Never reads beyond `bytes`; safe on hostile input.
 // kShortFile, kNotADomain, kForeignVersion, kUnsupportedFeature, kCorrupt; *why names the field.
