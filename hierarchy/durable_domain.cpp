@@ -91,6 +91,7 @@ Errc DurableDomain::join() noexcept {
 
 Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   if (const Errc error = open_checkpoint_file(); error != Errc::kOk) return error;
+  memory_.settle_sizes();
   bool usable = false;
   if (const Errc error = memory_.open_log_state(&usable); error != Errc::kOk) return error;
   if (usable) {

@@ -62,9 +62,10 @@ Errc verify_segment(const ControlHeaderV1 &header, const SegmentRecordV1 &record
   if (record.checksum != control_checksum(&record, offsetof(SegmentRecordV1, checksum))) return refuse("checksum");
   if (record.layout != 1 && record.layout != 2) return refuse("layout");
   if (record.offset_bytes % kPageBytes != 0 || record.max_bytes % kPageBytes != 0 ||
-      record.size_bytes % kPageBytes != 0)
+      record.size_bytes % kPageBytes != 0 || record.size_promised % kPageBytes != 0)
     return refuse("alignment");
-  if (record.max_bytes == 0 || record.max_bytes > kSegmentBytesMax || record.size_bytes > record.max_bytes)
+  if (record.max_bytes == 0 || record.max_bytes > kSegmentBytesMax || record.size_bytes > record.max_bytes ||
+      record.size_promised > record.max_bytes)
     return refuse("size");
   if (record.offset_bytes > (1ull << 62)) return refuse("offset");
   if (record.name[0] == '\0' || record.name[kSegmentNameBytesMax] != '\0') return refuse("name");

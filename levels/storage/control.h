@@ -2,6 +2,7 @@
 // Shape:     tmh.control = ControlHeaderV1 (4096 bytes), then kSegmentsMax x SegmentRecordV1 (256 bytes each). Durable,
 //            little-endian; everything else in the folder is rebuildable (levels/storage/FORMAT.md).
 // Invariant: every static field is covered by a checksum; size_bytes of a segment only grows and is never checksummed.
+//            Durable domains: a size and a segment that any participant can use are on disk; else the log could name unknown pages.
 // Sharing:   written only under the folder lock (flock), which the kernel releases at death. size_bytes: atomic.
 // Source:    DESIGN D8; STYLE section 7. Numbers in these structs are never reused.
 #pragma once
@@ -44,19 +45,21 @@ static_assert(offsetof(ControlHeaderV1, segment_generation) == 84);
 static_assert(std::is_trivially_copyable_v<ControlHeaderV1> && std::is_standard_layout_v<ControlHeaderV1>);
 static_assert(std::has_unique_object_representations_v<ControlHeaderV1>);
 
-struct SegmentRecordV1 {           // offset
-  std::uint32_t state;             //   0  0: free, 1: used
-  std::uint32_t layout;            //   4  Layout
-  std::uint64_t offset_bytes;      //   8  in the file
-  std::uint64_t max_bytes;         //  16  address space reserved
-  std::uint64_t address;           //  24  fixed address of the view; 0: relocatable
-  char name[176];                  //  32  path of the file, relative to the folder or absolute; zero-filled
-  std::uint64_t checksum;          // 208  of bytes [0, 208)
-  std::uint64_t size_bytes;        // 216  usable now; atomic, only grows
-  std::uint8_t reserved_zero[32];  // 224
+struct SegmentRecordV1 {       // offset
+  std::uint32_t state;         //   0  0: free, 1: used
+  std::uint32_t layout;        //   4  Layout
+  std::uint64_t offset_bytes;  //   8  in the file
+  std::uint64_t max_bytes;     //  16  address space reserved
+  std::uint64_t address;       //  24  fixed address of the view; 0: relocatable
+  char name[176];              //  32  path of the file, relative to the folder or absolute; zero-filled
+  std::uint64_t checksum;      // 208  of bytes [0, 208)
+  std::uint64_t size_bytes;    // 216  usable now; atomic, only grows
+  std::uint64_t
+      size_promised;  // 224  durable domains: on disk before size_bytes becomes it; at recovery the larger one counts
+  std::uint8_t reserved_zero[24];  // 232
 };
 static_assert(sizeof(SegmentRecordV1) == 256 && offsetof(SegmentRecordV1, checksum) == 208);
-static_assert(offsetof(SegmentRecordV1, size_bytes) == 216);
+static_assert(offsetof(SegmentRecordV1, size_bytes) == 216 && offsetof(SegmentRecordV1, size_promised) == 224);
 static_assert(std::is_trivially_copyable_v<SegmentRecordV1> && std::is_standard_layout_v<SegmentRecordV1>);
 static_assert(std::has_unique_object_representations_v<SegmentRecordV1>);
 
