@@ -239,7 +239,7 @@ void DurableDomain::keep_house() noexcept {
     (void)log_->flush(clock_before);
     clock_before = memory_.state().clock.load(std::memory_order_acquire);
     (void)log_->prepare_files(kFilesAhead);
-    if (checkpoint_is_due()) (void)checkpoint();
+    if (checkpoint_is_due()) checkpoint_if_free();
     guard.lock();
   }
 }
