@@ -74,7 +74,7 @@ std::uint64_t DurableDomain::move_fence() noexcept {
 }
 
 // An error is kept: the kernel takes the pages for clean afterwards, so that a later success would say nothing about them.
-Errc DurableDomain::sync_data_files() noexcept {
+Errc DurableDomain::sync_data_files(Pace pace) noexcept {
   LogState &s = state();
   const auto earlier = static_cast<Errc>(s.data_error.load(std::memory_order_acquire));
   if (earlier != Errc::kOk)
@@ -84,7 +84,9 @@ Errc DurableDomain::sync_data_files() noexcept {
     platform::DiskFile file;
     const std::string path = memory_.segment_path(record);
     if (const Errc error = file.open(path, platform::DiskFile::Mode::kRead); error != Errc::kOk) return error;
-    if (const Errc error = file.sync(); error != Errc::kOk) {
+    Errc error = pace == Pace::kGentle ? file.write_back_gently() : Errc::kOk;
+    if (error == Errc::kOk) error = file.sync();
+    if (error != Errc::kOk) {
       s.data_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
       return error;
     }
@@ -120,7 +122,7 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   CheckpointV1 next = checkpoint_file_.current();
   if (start.lsn <= next.lsn) return Errc::kOk;  // nothing new, or a reader holds everything back
-  if (const Errc error = sync_data_files(); error != Errc::kOk) return error;
+  if (const Errc error = sync_data_files(Pace::kGentle); error != Errc::kOk) return error;
   step(Step::kCheckpointSynced);
   next.generation = s.generation;
   next.lsn = start.lsn;
@@ -254,7 +256,7 @@ Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
       if (const Errc error = copy_file(memory_.segment_path(record), to); error != Errc::kOk) return error;
       if (const Errc error = platform::sync_folder(parent); error != Errc::kOk) return error;
     }
-    const std::uint64_t size = std::max(record.size_bytes, record.size_promised);
+    const std::uint64_t size = std::max(record.size_bytes, ~record.size_check);
     if (const Errc error = lengthen(to, record.offset_bytes + size); error != Errc::kOk) return error;
   }
   return Errc::kOk;

@@ -254,8 +254,8 @@ Errc DomainImpl::extend(std::uint32_t segment, std::uint64_t size_bytes) noexcep
     }
   }
   if (const Errc error = memory_->promise_size(segment, size_bytes); error != Errc::kOk) return error;
-  memory_->segment_size(segment).store(size_bytes,
-                                       std::memory_order_release);  // pairs with size_of(): the file is long enough
+  storage::store_size(&memory_->control().segments[segment],
+                      size_bytes);  // pairs with size_of(): the file is long enough
   return Errc::kOk;
 }
 

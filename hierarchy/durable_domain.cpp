@@ -91,7 +91,6 @@ Errc DurableDomain::join() noexcept {
 
 Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   if (const Errc error = open_checkpoint_file(); error != Errc::kOk) return error;
-  memory_.settle_sizes();
   bool usable = false;
   if (const Errc error = memory_.open_log_state(&usable); error != Errc::kOk) return error;
   if (usable) {
@@ -157,7 +156,7 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   for (auto &lsn : s.append_lsn) lsn.store(report.next_lsn, std::memory_order_relaxed);
   s.ready_lsn.store(storage::file_of(report.next_lsn, s.file_bytes) * s.file_bytes, std::memory_order_relaxed);
   page::DurableLog log(memory_, 0, platform::lock_tag(0, 0), group_);
-  if (const Errc error = log.prepare_files(0); error != Errc::kOk) return error;
+  if (const Errc error = log.prepare_files(kFilesAhead); error != Errc::kOk) return error;
   if (const Errc error = log.write_open(report.open); error != Errc::kOk) return error;
   for (auto &lsn : s.append_lsn) lsn.store(s.durable_lsn.load(std::memory_order_relaxed), std::memory_order_relaxed);
   s.log_bytes.store(0, std::memory_order_relaxed);
@@ -179,7 +178,7 @@ Errc DurableDomain::flush() noexcept { return log_->flush(memory_.state().clock.
 
 Errc DurableDomain::close_clean() noexcept {
   if (const Errc error = flush(); error != Errc::kOk) return error;
-  if (const Errc error = sync_data_files(); error != Errc::kOk) return error;
+  if (const Errc error = sync_data_files(Pace::kAtOnce); error != Errc::kOk) return error;
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   CheckpointV1 next = checkpoint_file_.current();
   const storage::FlushPoint point = log_->point();

@@ -68,7 +68,8 @@ class DurableDomain {
   [[nodiscard]] Errc checkpoint_locked() noexcept;
   [[nodiscard]] bool collect_up_to(std::uint64_t fence, std::uint64_t patience_ns) noexcept;
   [[nodiscard]] std::uint64_t move_fence() noexcept;
-  [[nodiscard]] Errc sync_data_files() noexcept;
+  enum class Pace : std::uint8_t { kAtOnce, kGentle };
+  [[nodiscard]] Errc sync_data_files(Pace pace) noexcept;
   [[nodiscard]] Errc copy_data_files(const std::string &folder) noexcept;
   [[nodiscard]] Errc copy_to(const std::string &folder) noexcept;
   [[nodiscard]] std::uint64_t log_file_bytes() const noexcept;

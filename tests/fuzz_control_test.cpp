@@ -175,8 +175,13 @@ bool is_covered(std::size_t offset) {
   const std::size_t number = (offset - sizeof(ControlHeaderV1)) / sizeof(SegmentRecordV1);
   const std::size_t in_record = (offset - sizeof(ControlHeaderV1)) % sizeof(SegmentRecordV1);
   if (number >= 2) return in_record < sizeof(SegmentRecordV1::state);  // unused: becomes used, without a checksum
+  // A size and its complement: a smaller one, or a complement that says more, is what a growth cut short leaves; see settle_size().
   return in_record >= sizeof(SegmentRecordV1::state) &&
          (in_record < offsetof(SegmentRecordV1, size_bytes) || in_record >= offsetof(SegmentRecordV1, reserved_zero));
+}
+
+SegmentRecordV1 &first_record(std::string &file) {
+  return *reinterpret_cast<SegmentRecordV1 *>(file.data() + sizeof(ControlHeaderV1));
 }
 
 TEST_F(FuzzControlTest, VerifyRefusesEveryFlippedBitThatItCovers) {
@@ -199,6 +204,50 @@ TEST_F(FuzzControlTest, VerifyRefusesEveryFlippedBitThatItCovers) {
     }
     damaged[offset] = control_[offset];
   }
+}
+
+// verify_control() and settle_size() together: what opening a domain does.
+TEST_F(FuzzControlTest, EveryFlippedBitOfASegmentsSizeIsRefusedOrMended) {
+  const std::uint64_t size = first_record(control_).size_bytes;
+  ASSERT_EQ(size, kRawPages * kPageBytes);
+  std::uint64_t refused = 0;
+  std::uint64_t mended = 0;
+  for (std::size_t bit = 0; bit < 128; ++bit) {
+    std::string damaged = control_;
+    const std::size_t offset = record_offset(0) + offsetof(SegmentRecordV1, size_bytes) + bit / 8;
+    damaged[offset] = static_cast<char>(damaged[offset] ^ (1 << bit % 8));
+    std::string why;
+    const Errc seen = storage::verify_control(damaged.data(), damaged.size(), &why);
+    const Errc error = seen == Errc::kOk ? storage::settle_size(&first_record(damaged), size, &why) : seen;
+    ASSERT_EQ(error == Errc::kOk, why.empty()) << "a refusal names the field; bit " << bit;
+    if (error == Errc::kOk) {
+      ASSERT_EQ(first_record(damaged).size_bytes, size) << "bit " << bit;
+      ASSERT_TRUE(damaged == control_) << "bit " << bit;
+      ++mended;
+    } else {
+      ASSERT_EQ(error, Errc::kCorrupt) << "bit " << bit;
+      ++refused;
+    }
+  }
+  EXPECT_GE(refused, 80U) << "misaligned, too large, or a size above its complement";
+  EXPECT_GE(mended, 1U);
+}
+
+TEST_F(FuzzControlTest, GrowthCutBetweenItsTwoStoresIsFinishedOrForgotten) {
+  const std::uint64_t size = kRawPages * kPageBytes;
+  SegmentRecordV1 record = first_record(control_);
+  record.size_check = ~(2 * size);
+  std::string why;
+  SegmentRecordV1 grown = record;
+  ASSERT_EQ(storage::settle_size(&grown, 2 * size, &why), Errc::kOk) << "the file was extended first";
+  EXPECT_EQ(grown.size_bytes, 2 * size);
+  SegmentRecordV1 forgotten = record;
+  ASSERT_EQ(storage::settle_size(&forgotten, size, &why), Errc::kOk) << "the extension was lost";
+  EXPECT_EQ(forgotten.size_bytes, size);
+  EXPECT_EQ(forgotten.size_check, ~size);
+  SegmentRecordV1 impossible = record;
+  EXPECT_EQ(storage::settle_size(&impossible, size - kPageBytes, &why), Errc::kCorrupt);
+  EXPECT_FALSE(why.empty());
 }
 
 TEST_F(FuzzControlTest, VerifyReadsNothingBeyondACutFile) {
@@ -308,7 +357,8 @@ TEST_F(FuzzControlTest, WrongValuesUnderRightChecksumsAreRefusedOrHarmless) {
     fields.push_back({record_offset(number) + offsetof(SegmentRecordV1, state), 4});
     fields.push_back({record_offset(number) + offsetof(SegmentRecordV1, layout), 4});
     for (const std::size_t offset : {offsetof(SegmentRecordV1, offset_bytes), offsetof(SegmentRecordV1, max_bytes),
-                                     offsetof(SegmentRecordV1, address), offsetof(SegmentRecordV1, size_bytes)}) {
+                                     offsetof(SegmentRecordV1, address), offsetof(SegmentRecordV1, size_bytes),
+                                     offsetof(SegmentRecordV1, size_check)}) {
       fields.push_back({record_offset(number) + offset, 8});
     }
   }
@@ -322,8 +372,13 @@ TEST_F(FuzzControlTest, WrongValuesUnderRightChecksumsAreRefusedOrHarmless) {
   const Progress progress = run_trials(damages.size(), [&](std::uint64_t trial) {
     const auto &[field, value] = damages[trial];
     auto file = parsed();
+    const std::uint64_t sizes[] = {file->segments[0].size_bytes, file->segments[1].size_bytes};
     std::memcpy(reinterpret_cast<unsigned char *>(file.get()) + field.offset, &value, field.bytes);
     storage::seal(&file->header);
+    for (int number : {0, 1}) {  // a wrong size under a right complement; a wrong complement stays one
+      SegmentRecordV1 &record = file->segments[number];
+      if (record.size_bytes != sizes[number]) record.size_check = ~record.size_bytes;
+    }
     for (SegmentRecordV1 &record : file->segments) {
       if (record.state != 0) storage::seal(&record);
     }

@@ -193,7 +193,7 @@ int watch_control(const DiskEvent &event) {
   const auto *kept = reinterpret_cast<const storage::ControlFile *>(watch.on_disk.data());
   for (std::size_t i = 0; i < storage::kSegmentsMax; ++i) {
     if (kept->segments[i].state != 0 &&
-        seen->segments[i].size_bytes > std::max(kept->segments[i].size_bytes, kept->segments[i].size_promised))
+        seen->segments[i].size_bytes > std::max(kept->segments[i].size_bytes, ~kept->segments[i].size_check))
       watch.wrong.push_back("a size that is not on disk is there for all to see");
   }
   return 0;

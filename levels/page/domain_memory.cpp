@@ -86,6 +86,22 @@ Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durabi
       error != Errc::kOk)
     return error;
   control_ = reinterpret_cast<storage::ControlFile *>(control_file_.base());
+  return settle_sizes();
+}
+
+// REQUIRES the folder lock: nobody is growing a segment.
+Errc DomainMemory::settle_sizes() noexcept {
+  for (storage::SegmentRecordV1 &record : control_->segments) {
+    if (record.state == 0 || record.size_check == ~record.size_bytes) continue;
+    struct stat info {};
+    const bool exists = stat(segment_path(record).c_str(), &info) == 0;
+    // Whoever promised may have died before it was on disk; others may be here and use the size at once.
+    if (const Errc error = sync_control(&record, sizeof record); error != Errc::kOk) return error;
+    std::string why;
+    if (const Errc error = storage::settle_size(&record, exists ? static_cast<std::uint64_t>(info.st_size) : 0, &why);
+        error != Errc::kOk)
+      return fail(error, path("tmh.control") + ": " + why);
+  }
   return Errc::kOk;
 }
 
@@ -220,17 +236,9 @@ Errc DomainMemory::start_over() noexcept {
   return open_segments();
 }
 
-void DomainMemory::settle_sizes() noexcept {
-  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
-    const storage::SegmentRecordV1 &record = control_->segments[i];
-    if (record.state != 0 && record.size_promised > record.size_bytes)
-      segment_size(i).store(record.size_promised, std::memory_order_release);
-  }
-}
-
 Errc DomainMemory::promise_size(std::uint32_t number, std::uint64_t size_bytes) noexcept {
   if (!is_durable()) return Errc::kOk;
-  control_->segments[number].size_promised = size_bytes;
+  storage::promise_size(&control_->segments[number], size_bytes);
   return sync_control(&control_->segments[number], sizeof control_->segments[number]);
 }
 
@@ -313,6 +321,7 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
   storage::SegmentRecordV1 &entry = control_->segments[number];
   storage::SegmentRecordV1 sealed = record;
   sealed.state = 0;
+  sealed.size_check = ~record.size_bytes;
   entry = sealed;
   sealed.state = 1;
   storage::seal(&sealed);

@@ -96,8 +96,6 @@ class DomainMemory {
   [[nodiscard]] Errc add_segment(std::uint32_t number, const storage::SegmentRecordV1 &record) noexcept;
   // Durable domains: the size is on disk before it is shown to anybody; the file is that long. REQUIRES the folder lock.
   [[nodiscard]] Errc promise_size(std::uint32_t number, std::uint64_t size_bytes) noexcept;
-  // Makes promised sizes the present ones. REQUIRES: alone.
-  void settle_sizes() noexcept;
   [[nodiscard]] std::string segment_path(const storage::SegmentRecordV1 &record) const;
   [[nodiscard]] std::atomic_ref<std::uint64_t> segment_size(std::uint32_t number) const noexcept {
     return std::atomic_ref<std::uint64_t>(control_->segments[number].size_bytes);
@@ -124,6 +122,7 @@ class DomainMemory {
 
  private:
   [[nodiscard]] Errc open_control(std::uint64_t address_base, std::uint32_t durability) noexcept;
+  [[nodiscard]] Errc settle_sizes() noexcept;
   [[nodiscard]] Errc open_state(bool *fresh) noexcept;
   [[nodiscard]] Errc open_rebuildable() noexcept;
   [[nodiscard]] Errc bound_state() noexcept;

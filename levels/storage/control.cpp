@@ -23,6 +23,35 @@ void seal(SegmentRecordV1 *record) noexcept {
   record->checksum = control_checksum(record, offsetof(SegmentRecordV1, checksum));
 }
 
+void promise_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept {
+  std::atomic_ref<std::uint64_t>(record->size_check).store(~size_bytes, std::memory_order_release);
+}
+
+void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept {
+  // The complement first, and both in one sector: after death in between settle_size() sees a complement that says more.
+  promise_size(record, size_bytes);
+  // release: whoever reads the size finds the file that long
+  std::atomic_ref<std::uint64_t>(record->size_bytes).store(size_bytes, std::memory_order_release);
+}
+
+Errc settle_size(SegmentRecordV1 *record, std::uint64_t file_bytes, std::string *why) {
+  const std::uint64_t promised = ~record->size_check;
+  if (promised == record->size_bytes) return Errc::kOk;
+  // A file is extended before either is stored. So one that long proves the larger size: a growth up to there had got as far as that, or
+  // size_bytes has lost a bit. One that is shorter, but long enough for size_bytes: size_check is damaged, or the extension was lost.
+  if (promised > record->size_bytes && file_bytes >= record->offset_bytes + promised) {
+    store_size(record, promised);
+    return Errc::kOk;
+  }
+  if (promised > record->size_bytes && file_bytes >= record->offset_bytes + record->size_bytes) {
+    store_size(record, record->size_bytes);
+    return Errc::kOk;
+  }
+  *why = "segment table: size_bytes and size_check of " + std::string(record->name) +
+         " fit neither each other nor the file";
+  return Errc::kCorrupt;
+}
+
 namespace {
 
 template <std::size_t N>
@@ -62,11 +91,14 @@ Errc verify_segment(const ControlHeaderV1 &header, const SegmentRecordV1 &record
   if (record.checksum != control_checksum(&record, offsetof(SegmentRecordV1, checksum))) return refuse("checksum");
   if (record.layout != 1 && record.layout != 2) return refuse("layout");
   if (record.offset_bytes % kPageBytes != 0 || record.max_bytes % kPageBytes != 0 ||
-      record.size_bytes % kPageBytes != 0 || record.size_promised % kPageBytes != 0)
+      record.size_bytes % kPageBytes != 0)
     return refuse("alignment");
-  if (record.max_bytes == 0 || record.max_bytes > kSegmentBytesMax || record.size_bytes > record.max_bytes ||
-      record.size_promised > record.max_bytes)
+  if (record.max_bytes == 0 || record.max_bytes > kSegmentBytesMax || record.size_bytes > record.max_bytes)
     return refuse("size");
+  // The complement is stored first, so that it may say more, but never less.
+  if (~record.size_check % kPageBytes != 0 || ~record.size_check > record.max_bytes ||
+      ~record.size_check < record.size_bytes)
+    return refuse("size_check");
   if (record.offset_bytes > (1ull << 62)) return refuse("offset");
   if (record.name[0] == '\0' || record.name[kSegmentNameBytesMax] != '\0') return refuse("name");
   if (record.address != 0 &&

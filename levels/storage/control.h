@@ -1,8 +1,8 @@
 // levels/storage/control.h -- the domain's control file: identity, detection mode and the segment table.
 // Shape:     tmh.control = ControlHeaderV1 (4096 bytes), then kSegmentsMax x SegmentRecordV1 (256 bytes each). Durable,
 //            little-endian; everything else in the folder is rebuildable (levels/storage/FORMAT.md).
-// Invariant: every static field is covered by a checksum; size_bytes of a segment only grows and is never checksummed.
-//            Durable domains: a size and a segment that any participant can use are on disk; else the log could name unknown pages.
+// Invariant: every static field is covered by a checksum; size_bytes of a segment only grows and has a complement beside it, which is
+//            stored first: where the two differ, a growth was cut short or one of them is damaged, and the file's length tells which.
 // Sharing:   written only under the folder lock (flock), which the kernel releases at death. size_bytes: atomic.
 // Source:    DESIGN D8; STYLE section 7. Numbers in these structs are never reused.
 #pragma once
@@ -45,21 +45,20 @@ static_assert(offsetof(ControlHeaderV1, segment_generation) == 84);
 static_assert(std::is_trivially_copyable_v<ControlHeaderV1> && std::is_standard_layout_v<ControlHeaderV1>);
 static_assert(std::has_unique_object_representations_v<ControlHeaderV1>);
 
-struct SegmentRecordV1 {       // offset
-  std::uint32_t state;         //   0  0: free, 1: used
-  std::uint32_t layout;        //   4  Layout
-  std::uint64_t offset_bytes;  //   8  in the file
-  std::uint64_t max_bytes;     //  16  address space reserved
-  std::uint64_t address;       //  24  fixed address of the view; 0: relocatable
-  char name[176];              //  32  path of the file, relative to the folder or absolute; zero-filled
-  std::uint64_t checksum;      // 208  of bytes [0, 208)
-  std::uint64_t size_bytes;    // 216  usable now; atomic, only grows
-  std::uint64_t
-      size_promised;  // 224  durable domains: on disk before size_bytes becomes it; at recovery the larger one counts
+struct SegmentRecordV1 {           // offset
+  std::uint32_t state;             //   0  0: free, 1: used
+  std::uint32_t layout;            //   4  Layout
+  std::uint64_t offset_bytes;      //   8  in the file
+  std::uint64_t max_bytes;         //  16  address space reserved
+  std::uint64_t address;           //  24  fixed address of the view; 0: relocatable
+  char name[176];                  //  32  path of the file, relative to the folder or absolute; zero-filled
+  std::uint64_t checksum;          // 208  of bytes [0, 208)
+  std::uint64_t size_bytes;        // 216  usable now; atomic, only grows
+  std::uint64_t size_check;        // 224  ~size_bytes
   std::uint8_t reserved_zero[24];  // 232
 };
 static_assert(sizeof(SegmentRecordV1) == 256 && offsetof(SegmentRecordV1, checksum) == 208);
-static_assert(offsetof(SegmentRecordV1, size_bytes) == 216 && offsetof(SegmentRecordV1, size_promised) == 224);
+static_assert(offsetof(SegmentRecordV1, size_bytes) == 216 && offsetof(SegmentRecordV1, size_check) == 224);
 static_assert(std::is_trivially_copyable_v<SegmentRecordV1> && std::is_standard_layout_v<SegmentRecordV1>);
 static_assert(std::has_unique_object_representations_v<SegmentRecordV1>);
 
@@ -76,6 +75,14 @@ static_assert(sizeof(ControlFile) == kControlBytes);
 [[nodiscard]] std::uint64_t control_checksum(const void *data, std::size_t bytes) noexcept;
 void seal(ControlHeaderV1 *header) noexcept;
 void seal(SegmentRecordV1 *record) noexcept;
+
+// The segment's size, in a record that others may be reading. REQUIRES: the folder lock; the file is long enough. In a durable domain
+// promise_size() first, and that on disk: others use a size as soon as they see it, and the log must not name pages that a power cut takes.
+void promise_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
+void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
+// Decides a record whose size and complement differ, by the length of its file (0: there is none). Only the size can become larger.
+// kCorrupt: no growth that was cut short looks like this. REQUIRES: verify_control() took it; the folder lock.
+[[nodiscard]] Errc settle_size(SegmentRecordV1 *record, std::uint64_t file_bytes, std::string *why);
 
 // Checks every byte that open() relies on, before any is used. Never reads beyond `bytes`; safe on hostile input.
 // kShortFile, kNotADomain, kForeignVersion, kUnsupportedFeature, kCorrupt; *why names the field.

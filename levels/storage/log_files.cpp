@@ -65,26 +65,6 @@ bool on_one_device(const std::string &one, const std::string &other) noexcept {
   return stat(one.c_str(), &a) == 0 && stat(other.c_str(), &b) == 0 && a.st_dev == b.st_dev;
 }
 
-// Under the archive's temporary name first: a name in the archive means a complete file, too.
-Errc copy_to(const std::string &from_path, const std::string &archive_folder, std::uint64_t index) noexcept {
-  const std::string temporary = log_temporary_path(archive_folder);
-  if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
-  DiskFile from;
-  DiskFile to;
-  if (const Errc error = from.open(from_path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
-  if (const Errc error = to.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk) return error;
-  const std::unique_ptr<std::byte[]> piece(new (std::nothrow) std::byte[kPieceBytes]);
-  if (piece == nullptr) return fail(Errc::kOutOfMemory, from_path);
-  std::size_t got = 0;
-  for (std::uint64_t at = 0;; at += got) {
-    if (const Errc error = from.read(at, piece.get(), kPieceBytes, &got); error != Errc::kOk) return error;
-    if (got == 0) break;
-    if (const Errc error = to.write(at, piece.get(), got); error != Errc::kOk) return error;
-  }
-  if (const Errc error = to.sync(); error != Errc::kOk) return error;
-  return publish(archive_folder, index);
-}
-
 }  // namespace
 
 std::string log_file_name(std::uint64_t index) {
@@ -183,6 +163,26 @@ Errc recycle_log_file(const std::string &folder, const LogIdentity &log, std::ui
   return publish(folder, new_index);
 }
 
+Errc copy_log_file(const std::string &from_folder, const std::string &to_folder, std::uint64_t index) noexcept {
+  const std::string from_path = log_file_path(from_folder, index);
+  const std::string temporary = log_temporary_path(to_folder);
+  if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
+  DiskFile from;
+  DiskFile to;
+  if (const Errc error = from.open(from_path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
+  if (const Errc error = to.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk) return error;
+  const std::unique_ptr<std::byte[]> piece(new (std::nothrow) std::byte[kPieceBytes]);
+  if (piece == nullptr) return fail(Errc::kOutOfMemory, from_path);
+  std::size_t got = 0;
+  for (std::uint64_t at = 0;; at += got) {
+    if (const Errc error = from.read(at, piece.get(), kPieceBytes, &got); error != Errc::kOk) return error;
+    if (got == 0) break;
+    if (const Errc error = to.write(at, piece.get(), got); error != Errc::kOk) return error;
+  }
+  if (const Errc error = to.sync(); error != Errc::kOk) return error;
+  return publish(to_folder, index);
+}
+
 Errc archive_log_file(const std::string &folder, const std::string &archive_folder, std::uint64_t index) noexcept {
   const std::string from = log_file_path(folder, index);
   const std::string to = log_file_path(archive_folder, index);
@@ -191,7 +191,7 @@ Errc archive_log_file(const std::string &folder, const std::string &archive_fold
     if (const Errc error = platform::disk_rename(from, to); error != Errc::kOk) return error;
     if (const Errc error = platform::sync_folder(archive_folder); error != Errc::kOk) return error;
   } else {
-    if (const Errc error = copy_to(from, archive_folder, index); error != Errc::kOk) return error;
+    if (const Errc error = copy_log_file(folder, archive_folder, index); error != Errc::kOk) return error;
     if (const Errc error = platform::disk_unlink(from); error != Errc::kOk) return error;
   }
   return platform::sync_folder(folder);

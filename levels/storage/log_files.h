@@ -45,6 +45,9 @@ struct LogIdentity {
 // Makes file `new_index` out of file `old_index`, which nothing needs any more: no block is allocated and no zero written.
 [[nodiscard]] Errc recycle_log_file(const std::string &folder, const LogIdentity &log, std::uint64_t old_index,
                                     std::uint64_t new_index) noexcept;
+// Copies the file, under the temporary name first. Durable when it returns.
+[[nodiscard]] Errc copy_log_file(const std::string &from_folder, const std::string &to_folder,
+                                 std::uint64_t index) noexcept;
 // Moves the file to another folder, which may lie on another device (then it is copied, and durable there before it is removed here).
 // kOk also when it is there already and no longer here.
 [[nodiscard]] Errc archive_log_file(const std::string &folder, const std::string &archive_folder,

@@ -109,7 +109,7 @@ void for_each_run(const PageDelta &delta, const Store &store) {
   }
 }
 // Stores the words into the page's 4096 bytes. Idempotent.
-inline void apply(const PageDelta &delta, std::byte *page) noexcept {
+inline void apply_delta(const PageDelta &delta, std::byte *page) noexcept {
   for_each_run(delta, [page](std::size_t offset, const std::byte *from, std::size_t bytes) {
     std::memcpy(page + offset, from, bytes);
   });

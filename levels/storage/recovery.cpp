@@ -108,7 +108,7 @@ class Recovery {
   }
   [[nodiscard]] Errc store();
   [[nodiscard]] Errc mark();
-  [[nodiscard]] Errc mend_files(Lsn next_lsn);
+  [[nodiscard]] Errc mend_file(Lsn next_lsn);
   [[nodiscard]] Errc make_whole(const std::string &path, std::uint64_t index) const;
 
   const std::string &folder_;
@@ -237,7 +237,7 @@ Errc Recovery::mark() {
   if (plan_.end == from_.lsn && !plan_.any && from_.previous_generation != 0 &&
       open_position(from_.previous_end, log_.file_bytes) == from_.lsn)
     report_->open = {from_.previous_end, from_.previous_generation, 0};
-  if (const Errc error = mend_files(report_->next_lsn); error != Errc::kOk) return error;
+  if (const Errc error = mend_file(report_->next_lsn); error != Errc::kOk) return error;
   CheckpointV1 next = from_;
   next.generation = report_->generation;
   next.lsn = next.durable_lsn = report_->next_lsn;
@@ -260,28 +260,21 @@ Errc Recovery::make_whole(const std::string &path, std::uint64_t index) const {
   return file.sync();
 }
 
-// Writers take a log file's name for a promise that it is whole. One behind the end that is not holds nothing that counts.
-Errc Recovery::mend_files(Lsn next_lsn) {
-  std::vector<std::uint64_t> indexes;
-  if (const Errc error = list_log_files(folder_, &indexes); error != Errc::kOk) return error;
-  bool removed = false;
-  for (const std::uint64_t index : indexes) {
-    if (index < file_of(next_lsn, log_.file_bytes)) continue;
-    const std::string path = log_file_path(folder_, index);
-    const Errc found = verify_log_file(path, log_, index);
-    if (found == Errc::kOk) continue;
-    if (found != Errc::kShortFile && found != Errc::kCorrupt) return found;
-    // Replayed from, or up to: it stays, and gets back what it lacks.
-    const bool in_use =
-        file_of(plan_.end - 1, log_.file_bytes) == index && plan_.end % log_.file_bytes != kLogBlockBytes;
-    if (in_use) {
-      if (const Errc error = make_whole(path, index); error != Errc::kOk) return error;
-    } else {
-      if (const Errc error = platform::disk_unlink(path); error != Errc::kOk) return error;
-      removed = true;
-    }
-  }
-  return removed ? platform::sync_folder(folder_) : Errc::kOk;
+// Writers take a log file's name for a promise that it is whole. The file of next_lsn, which will be written next, is made so: where it
+// was replayed from it gets back what it lacks, else it holds nothing and goes. (Files behind it the writer checks itself.)
+Errc Recovery::mend_file(Lsn next_lsn) {
+  const std::uint64_t index = file_of(next_lsn, log_.file_bytes);
+  const bool in_use = file_of(plan_.end - 1, log_.file_bytes) == index && plan_.end % log_.file_bytes != kLogBlockBytes;
+  const LogSource::File *file = nullptr;
+  if (const Errc error = source_.file_at(next_lsn, &file); error != Errc::kOk) return error;
+  if (!file->exists) return Errc::kOk;
+  const std::string path = log_file_path(folder_, index);
+  if (file->path != path) return in_use ? copy_log_file(options_.log_folder, folder_, index) : Errc::kOk;
+  const Errc found = verify_log_file(path, log_, index);
+  if (found != Errc::kShortFile && found != Errc::kCorrupt) return found;
+  if (in_use) return make_whole(path, index);
+  const Errc error = platform::disk_unlink(path);
+  return error == Errc::kOk ? platform::sync_folder(folder_) : error;
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ unsigned share_of(PageId page, std::size_t shares) noexcept {
 void store(const DataFiles &files, const std::vector<PageDelta> &share) noexcept {
   const bool watched = platform::disk_is_watched();
   for (const PageDelta &delta : share) {
-    apply(delta, files.page(delta.page));
+    apply_delta(delta, files.page(delta.page));
     if (watched) [[unlikely]]
       for_each_run(delta, [&](std::size_t offset, const std::byte *from, std::size_t bytes) {
         files.stored(delta.page, offset, from, bytes);

@@ -12,8 +12,10 @@
 
 namespace tmh::test {
 
-TempFolder::TempFolder() : owner_(getpid()) {
-  path_ = (std::filesystem::temp_directory_path() / "tmh-test-XXXXXX").string();
+TempFolder::TempFolder() : TempFolder(std::filesystem::temp_directory_path().string()) {}
+
+TempFolder::TempFolder(const std::string &parent) : owner_(getpid()) {
+  path_ = parent + "/tmh-test-XXXXXX";
   if (mkdtemp(path_.data()) == nullptr) throw std::system_error(errno, std::generic_category(), path_);
 }
 
@@ -21,6 +23,10 @@ TempFolder::~TempFolder() {
   if (getpid() != owner_) return;
   std::error_code ignored;  // a test may have taken our permissions away; the next reboot cleans up
   std::filesystem::remove_all(path_, ignored);
+}
+
+std::string memory_folder() {
+  return access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path().string();
 }
 
 std::string read_file(const std::string &path) {

@@ -10,6 +10,7 @@ namespace tmh::test {
 class TempFolder {
  public:
   TempFolder();
+  explicit TempFolder(const std::string &parent);
   ~TempFolder();  // only in the process that made it: forked children hold copies
   TempFolder(const TempFolder &) = delete;
   TempFolder &operator=(const TempFolder &) = delete;
@@ -21,6 +22,9 @@ class TempFolder {
   std::string path_;
   pid_t owner_;
 };
+
+// Memory where there is some (/dev/shm), else the usual place: for tests that sync thousands of times and ask nothing of the disk.
+[[nodiscard]] std::string memory_folder();
 
 // The whole file as bytes; throws when it cannot be read.
 [[nodiscard]] std::string read_file(const std::string &path);
