@@ -1,9 +1,9 @@
 # Tests. One GoogleTest program per tests/*_test.cpp; ctest lists every single test in it.
-# Labels: multi (file name kill_*, history_*, multi_*: several processes, run alone), unit (the others), example, bench,
+# Labels: multi (file name kill_*, history_*, multi_*, power_*: several processes, run alone), unit (the others), example, bench,
 # house (layering, style, install).
 include(GoogleTest)
 
-file(GLOB tmh_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp")
+file(GLOB tmh_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp" "${PROJECT_SOURCE_DIR}/tests/power/*.cpp")
 file(GLOB tmh_history CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/history/*.cpp")
 
 # The history checker. Not linked with tmh, on purpose: what judges the library may not use it.
@@ -43,7 +43,7 @@ foreach(source ${tmh_tests})
     target_compile_definitions(${name} PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>")
     add_dependencies(${name} tmh_tool)
   endif()
-  if(name MATCHES "^(kill|history|multi)_")
+  if(name MATCHES "^(kill|history|multi|power)_")
     set(properties LABELS multi RUN_SERIAL TRUE)
   else()
     set(properties LABELS unit)

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "hierarchy/domain_impl.h"
+#include "platform/disk.h"
 #include "platform/failure.h"
 
 namespace tmh::detail {
@@ -114,15 +115,16 @@ Errc DomainImpl::make_heap_file(const std::string &path, std::uint64_t size_byte
   struct stat info {};
   if (stat(path.c_str(), &info) == 0 && info.st_size != 0) return Errc::kOk;
   const std::string temporary = path + ".new";
-  ::unlink(temporary.c_str());
+  if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
   {
     storage::Home home;
     if (const Errc error = home.open(temporary, 0, size_bytes, size_bytes, true); error != Errc::kOk) return error;
     if (const Errc error = storage::heap_format(home.base(), size_bytes); error != Errc::kOk)
       return fail(error, path + ": heap size");
+    platform::home_written(temporary, 0, home.base(), size_bytes);
     if (const Errc error = home.sync(); error != Errc::kOk) return error;
   }
-  return ::rename(temporary.c_str(), path.c_str()) == 0 ? Errc::kOk : platform::fail_errno(Errc::kIo, path);
+  return platform::disk_rename(temporary, path);
 }
 
 Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std::shared_ptr<SegmentImpl> *out) {

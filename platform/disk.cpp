@@ -24,15 +24,14 @@ Errc fail_with(int error, const std::string &what) noexcept {
   errno = error;
   return fail_errno(Errc::kIo, what);
 }
+}  // namespace
 
-// kOk, or the failure that a test injects.
-Errc watch(const DiskEvent &event) noexcept {
+Errc watch_disk(const DiskEvent &event) noexcept {
   const DiskHook hook = detail::disk_hook.load(std::memory_order_relaxed);
   if (hook == nullptr) return Errc::kOk;
   const int error = hook(event);
   return error == 0 ? Errc::kOk : fail_with(error, event.path);
 }
-}  // namespace
 
 void set_disk_hook(DiskHook hook) noexcept { detail::disk_hook.store(hook, std::memory_order_relaxed); }
 
@@ -46,7 +45,7 @@ Errc DiskFile::open(const std::string &path, Mode mode) noexcept {
   close();
   path_ = path;
   if (mode == Mode::kCreate) {
-    if (const Errc error = watch({DiskOp::kCreate, path_.c_str()}); error != Errc::kOk) return error;
+    if (const Errc error = watch_disk({DiskOp::kCreate, path_.c_str()}); error != Errc::kOk) return error;
   }
   const int flags = mode == Mode::kRead ? O_RDONLY : mode == Mode::kReadWrite ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
   fd_ = FileDescriptor(::open(path.c_str(), flags | O_CLOEXEC, 0660));
@@ -100,30 +99,30 @@ Errc DiskFile::write_all(int fd, std::uint64_t offset, const void *from, std::si
 }
 
 Errc DiskFile::write(std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
-  if (const Errc error = watch({DiskOp::kWrite, path_.c_str(), nullptr, offset, from, bytes}); error != Errc::kOk)
+  if (const Errc error = watch_disk({DiskOp::kWrite, path_.c_str(), nullptr, offset, from, bytes}); error != Errc::kOk)
     return error;
   return write_all(fd_.get(), offset, from, bytes);
 }
 
 Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
-  if (const Errc error = watch({DiskOp::kWriteDurable, path_.c_str(), nullptr, offset, from, bytes});
+  if (const Errc error = watch_disk({DiskOp::kWriteDurable, path_.c_str(), nullptr, offset, from, bytes});
       error != Errc::kOk)
     return error;
   if (direct_) {
     const Errc error = write_all(direct_.get(), offset, from, bytes);
-    if (error == Errc::kOk) return watch({DiskOp::kWriteDone, path_.c_str()});
+    if (error == Errc::kOk) return watch_disk({DiskOp::kWriteDone, path_.c_str()});
     if (errno != EINVAL) return error;
     direct_.reset();  // the file system took the flag but not the write
   }
   if (const Errc error = write_all(fd_.get(), offset, from, bytes); error != Errc::kOk) return error;
   if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
-  return watch({DiskOp::kWriteDone, path_.c_str()});
+  return watch_disk({DiskOp::kWriteDone, path_.c_str()});
 }
 
 Errc DiskFile::sync() noexcept {
-  if (const Errc error = watch({DiskOp::kSync, path_.c_str()}); error != Errc::kOk) return error;
+  if (const Errc error = watch_disk({DiskOp::kSync, path_.c_str()}); error != Errc::kOk) return error;
   if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
-  return watch({DiskOp::kSyncDone, path_.c_str()});
+  return watch_disk({DiskOp::kSyncDone, path_.c_str()});
 }
 
 Errc DiskFile::write_back_gently() noexcept {
@@ -152,26 +151,37 @@ Errc DiskFile::write_back_gently() noexcept {
 }
 
 Errc DiskFile::truncate(std::uint64_t bytes) noexcept {
-  if (const Errc error = watch({DiskOp::kTruncate, path_.c_str(), nullptr, bytes}); error != Errc::kOk) return error;
+  if (const Errc error = watch_disk({DiskOp::kTruncate, path_.c_str(), nullptr, bytes}); error != Errc::kOk)
+    return error;
   return ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? Errc::kOk : fail_errno(Errc::kIo, path_);
 }
 
 Errc disk_rename(const std::string &from, const std::string &to) noexcept {
-  if (const Errc error = watch({DiskOp::kRename, from.c_str(), to.c_str()}); error != Errc::kOk) return error;
+  if (const Errc error = watch_disk({DiskOp::kRename, from.c_str(), to.c_str()}); error != Errc::kOk) return error;
   return ::rename(from.c_str(), to.c_str()) == 0 ? Errc::kOk : fail_errno(Errc::kIo, from);
 }
 
 Errc disk_unlink(const std::string &path) noexcept {
-  if (const Errc error = watch({DiskOp::kUnlink, path.c_str()}); error != Errc::kOk) return error;
+  if (const Errc error = watch_disk({DiskOp::kUnlink, path.c_str()}); error != Errc::kOk) return error;
   return ::unlink(path.c_str()) == 0 || errno == ENOENT ? Errc::kOk : fail_errno(Errc::kIo, path);
 }
 
 Errc sync_folder(const std::string &folder) noexcept {
-  if (const Errc error = watch({DiskOp::kFolderSync, folder.c_str()}); error != Errc::kOk) return error;
+  if (const Errc error = watch_disk({DiskOp::kFolderSync, folder.c_str()}); error != Errc::kOk) return error;
   const FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return fail_errno(Errc::kIo, folder);
   if (fsync(fd.get()) != 0) return fail_errno(Errc::kIo, "fsync " + folder);
-  return watch({DiskOp::kFolderSyncDone, folder.c_str()});
+  return watch_disk({DiskOp::kFolderSyncDone, folder.c_str()});
+}
+
+Errc replace_file(const std::string &path, const void *data, std::size_t bytes) noexcept {
+  const std::string temporary = path + ".new";
+  if (const Errc error = disk_unlink(temporary); error != Errc::kOk) return error;
+  DiskFile file;
+  if (const Errc error = file.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk) return error;
+  if (const Errc error = file.write(0, data, bytes); error != Errc::kOk) return error;
+  if (const Errc error = file.sync(); error != Errc::kOk) return error;
+  return disk_rename(temporary, path);
 }
 
 }  // namespace tmh::platform

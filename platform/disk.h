@@ -65,6 +65,10 @@ inline void home_written(const std::string &path, std::uint64_t offset, const vo
   return detail::disk_hook.load(std::memory_order_relaxed) != nullptr;
 }
 
+// Asks the hook before an operation on a file that is mapped and has no DiskFile, or tells it of one that is done: kOk, or the failure
+// that it injects.
+[[nodiscard]] Errc watch_disk(const DiskEvent &event) noexcept;
+
 // Defects that a test plants to see that it would find them. Never set outside tests.
 enum class Planted : std::uint32_t {
   kNone = 0,
@@ -113,5 +117,8 @@ class DiskFile {
 [[nodiscard]] Errc disk_rename(const std::string &from, const std::string &to) noexcept;
 [[nodiscard]] Errc disk_unlink(const std::string &path) noexcept;  // kOk when there is none
 [[nodiscard]] Errc sync_folder(const std::string &folder) noexcept;
+// Written under another name, synced, renamed: readers see the old or the new file, never a part. The name is durable once the folder is
+// synced.
+[[nodiscard]] Errc replace_file(const std::string &path, const void *data, std::size_t bytes) noexcept;
 
 }  // namespace tmh::platform

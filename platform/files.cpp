@@ -100,20 +100,4 @@ Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *ou
   return Errc::kOk;
 }
 
-Errc replace_file(const std::string &path, const void *data, std::size_t bytes) noexcept {
-  const std::string temporary = path + ".new";
-  FileDescriptor fd(::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0660));
-  if (!fd) return fail_errno(Errc::kIo, temporary);
-  std::size_t done = 0;
-  while (done < bytes) {
-    const ssize_t put = write(fd.get(), static_cast<const char *>(data) + done, bytes - done);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return fail_errno(Errc::kIo, temporary);
-    done += static_cast<std::size_t>(put);
-  }
-  if (fdatasync(fd.get()) != 0) return fail_errno(Errc::kIo, temporary);
-  if (rename(temporary.c_str(), path.c_str()) != 0) return fail_errno(Errc::kIo, path);
-  return Errc::kOk;
-}
-
 }  // namespace tmh::platform

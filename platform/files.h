@@ -80,7 +80,5 @@ class GrowingFile {
 
 // Whole small file. kIo (or a more specific code) when it cannot be read or is longer than bytes_max.
 [[nodiscard]] Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *out) noexcept;
-// Written under another name, synced, renamed: readers see the old or the new file, never a part.
-[[nodiscard]] Errc replace_file(const std::string &path, const void *data, std::size_t bytes) noexcept;
 
 }  // namespace tmh::platform

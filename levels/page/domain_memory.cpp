@@ -252,6 +252,17 @@ Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept {
   return control.sync();
 }
 
+Errc DomainMemory::make_sizes_durable() noexcept {
+  std::array<std::uint64_t, storage::kSegmentsMax> now{};
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
+    if (std::atomic_ref<std::uint32_t>(control_->segments[i].state).load(std::memory_order_acquire) == 1)
+      now[i] = segment_size(i).load(std::memory_order_acquire);
+  }
+  if (const Errc error = sync_control(control_, sizeof *control_); error != Errc::kOk) return error;
+  durable_bytes_ = now;
+  return Errc::kOk;
+}
+
 void DomainMemory::tell_home_written(PageId page, LineMask lines) const noexcept {
   const storage::SegmentRecordV1 &record = control_->segments[storage::segment_number(page)];
   const std::string file = segment_path(record);

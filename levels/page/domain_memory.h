@@ -66,6 +66,12 @@ class DomainMemory {
   [[nodiscard]] bool is_durable() const noexcept { return control_->header.durability != 0; }
   // Durable domains: what was stored in these bytes of the control file is on disk when it returns.
   [[nodiscard]] Errc sync_control(const void *from, std::size_t bytes) noexcept;
+  // A segment and its size are seen by others before they are durable, and whoever stored them may be dead: a commit's record must
+  // not name a page that recovery does not find. Asked before each commit; by the instance's thread.
+  [[nodiscard]] bool is_size_durable(PageId page) const noexcept {
+    return storage::page_offset(page) < durable_bytes_[storage::segment_number(page)];
+  }
+  [[nodiscard]] Errc make_sizes_durable() noexcept;
   // Tells the watcher of disk writes (a test) what went home.
   void tell_home_written(PageId page, LineMask lines) const noexcept;
   [[nodiscard]] const std::string &folder() const noexcept { return folder_; }
@@ -141,6 +147,7 @@ class DomainMemory {
   storage::LogState *log_state_ = nullptr;
   std::unique_ptr<SegmentMemory[]> segments_;
   std::uint32_t opened_generation_ = 0;
+  std::array<std::uint64_t, storage::kSegmentsMax> durable_bytes_{};  // of each segment, as far as this process knows
 };
 
 }  // namespace tmh::page

@@ -66,6 +66,7 @@ void DurableLog::plan_write(const Write &write, const std::byte *now, const std:
     head.words[line] = differing_words(now + static_cast<std::size_t>(line) * kLineBytes,
                                        clean + static_cast<std::size_t>(line) * kLineBytes);
   }
+  beyond_durable_ = beyond_durable_ || !memory_.is_size_durable(write.page);
   (void)plan_.add(storage::delta_bytes(write.lines, word_count(write.lines, head.words)));
 }
 
@@ -73,6 +74,7 @@ DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
   const LogState &s = state();
   const DomainState &domain = memory_.state();
   if (s.error.load(std::memory_order_relaxed) != 0) return Room::kFailed;
+  if (beyond_durable_) return Room::kSegment;
   const std::uint64_t backlog =
       domain.log_head.load(std::memory_order_relaxed) - s.durable_position.load(std::memory_order_relaxed);
   // The ring entries of what is not written yet must stay. A commit too wide for the ring leaves it full at once.
@@ -84,6 +86,11 @@ DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
 
 Errc DurableLog::make_room(Room room, Lsn end) noexcept {
   if (room == Room::kFailed) return fail(Errc::kLogFailed, "the redo log could not be written");
+  if (room == Room::kSegment) {
+    const Errc error = memory_.make_sizes_durable();
+    beyond_durable_ = error != Errc::kOk;
+    return error;
+  }
   if (room == Room::kFlush) return wait(memory_.state().clock.load(std::memory_order_acquire));
   return make_files_up_to(end);
 }
@@ -107,7 +114,8 @@ Errc DurableLog::make_file() noexcept {
     error = storage::verify_log_file(storage::log_file_path(memory_.folder(), index), log, index);
   if (is_there &&
       (error == Errc::kOk || index <= storage::file_of(s.durable_lsn.load(std::memory_order_relaxed), s.file_bytes))) {
-    // as it is
+    error = platform::sync_folder(
+        memory_.folder());  // whoever made it may have died, or failed, before its name was durable
   } else if (!is_there && !present.empty() && present.front() < s.reusable_below.load(std::memory_order_acquire)) {
     error = storage::recycle_log_file(memory_.folder(), log, present.front(), index);
   } else {

@@ -35,10 +35,13 @@ class DurableLog {
 
   // Counts what a commit of `writes` will need, word masks included (VersionHead::words of their slots are filled in here).
   // REQUIRES: slots filled; clean(i) is the page as it was before, for writes[i].
-  void plan_begin() noexcept { plan_.clear(); }
+  void plan_begin() noexcept {
+    plan_.clear();
+    beyond_durable_ = false;
+  }
   void plan_write(const Write &write, const std::byte *now, const std::byte *clean);
 
-  enum class Room : std::uint8_t { kYes, kFlush, kFile, kFailed };
+  enum class Room : std::uint8_t { kYes, kFlush, kFile, kSegment, kFailed };
   // REQUIRES the domain lock: may the planned commit be published now? *end: where the log will end.
   [[nodiscard]] Room room(std::size_t writes, storage::Lsn *end) const noexcept;
   // Without the domain lock: does what room() asks for.
@@ -92,8 +95,9 @@ class DurableLog {
   const platform::LockTag tag_;
   const GroupCommit group_;
   const unsigned cores_;
-  storage::RecordPlan plan_;   // of the instance's thread
-  storage::LogWriter writer_;  // under LogState::lock
+  storage::RecordPlan plan_;     // of the instance's thread
+  bool beyond_durable_ = false;  // the plan has pages that a power cut could take out of their segment
+  storage::LogWriter writer_;    // under LogState::lock
   std::vector<std::byte> buffer_;
   storage::RecordBuilder record_;  // in buffer_
   std::uint32_t part_ = 0;         // of the commit being appended

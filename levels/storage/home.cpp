@@ -8,17 +8,24 @@
 
 #include <cerrno>
 
+#include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 
 namespace tmh::storage {
 
+using platform::DiskOp;
 using platform::fail;
 using platform::fail_errno;
+using platform::watch_disk;
 
 Errc Home::open(const std::string &path, std::uint64_t offset_bytes, std::uint64_t size_bytes, std::uint64_t max_bytes,
                 bool may_extend) noexcept {
   close();
+  path_ = path;
+  if (may_extend && ::access(path.c_str(), F_OK) != 0) {
+    if (const Errc error = watch_disk({DiskOp::kCreate, path_.c_str()}); error != Errc::kOk) return error;
+  }
   fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | (may_extend ? O_CREAT : 0), 0660);
   if (fd_ < 0) return fail_errno(Errc::kIo, path);
   struct stat info {};
@@ -27,7 +34,7 @@ Errc Home::open(const std::string &path, std::uint64_t offset_bytes, std::uint64
   const std::uint64_t wanted = offset_bytes + size_bytes;
   if (static_cast<std::uint64_t>(info.st_size) < wanted) {
     if (!may_extend) return fail(Errc::kFileShrunk, path + " is shorter than its segment");
-    if (ftruncate(fd_, static_cast<off_t>(wanted)) != 0) return fail_errno(Errc::kIo, "extending " + path);
+    if (const Errc error = set_length(wanted); error != Errc::kOk) return error;
   }
   void *at = mmap(nullptr, max_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_,
                   static_cast<off_t>(offset_bytes));
@@ -51,11 +58,19 @@ Errc Home::extend(std::uint64_t size_bytes) noexcept {
   if (fstat(fd_, &info) != 0) return fail_errno(Errc::kIo, "fstat of a data file");
   const std::uint64_t wanted = offset_bytes_ + size_bytes;
   if (static_cast<std::uint64_t>(info.st_size) >= wanted) return Errc::kOk;
-  return ftruncate(fd_, static_cast<off_t>(wanted)) == 0 ? Errc::kOk : fail_errno(Errc::kIo, "extending a data file");
+  return set_length(wanted);
+}
+
+Errc Home::set_length(std::uint64_t bytes) noexcept {
+  if (const Errc error = watch_disk({DiskOp::kTruncate, path_.c_str(), nullptr, bytes}); error != Errc::kOk)
+    return error;
+  return ftruncate(fd_, static_cast<off_t>(bytes)) == 0 ? Errc::kOk : fail_errno(Errc::kIo, "extending " + path_);
 }
 
 Errc Home::sync() noexcept {
-  return fdatasync(fd_) == 0 ? Errc::kOk : fail_errno(Errc::kIo, "fdatasync of a data file");
+  if (const Errc error = watch_disk({DiskOp::kSync, path_.c_str()}); error != Errc::kOk) return error;
+  if (fdatasync(fd_) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
+  return watch_disk({DiskOp::kSyncDone, path_.c_str()});
 }
 
 Errc Home::allocate_blocks(std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {

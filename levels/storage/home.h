@@ -40,6 +40,9 @@ class Home {
   [[nodiscard]] std::uint64_t max_bytes() const noexcept { return max_bytes_; }
 
  private:
+  [[nodiscard]] Errc set_length(std::uint64_t bytes) noexcept;
+
+  std::string path_;
   int fd_ = -1;
   std::byte *base_ = nullptr;
   std::uint64_t offset_bytes_ = 0;

@@ -1,0 +1,76 @@
+// tests/power/run.h -- a recorded life of a domain: workers that commit, die and are replaced, and everything they did to the disk.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <tmh/options.hpp>
+
+#include "tests/power/journal.h"
+#include "tests/power/worker.h"
+#include "tests/support/children.h"
+
+namespace tmh::test::power {
+
+struct RunPlan {
+  DomainOptions options;
+  std::uint32_t workers = 4;
+  std::uint64_t entries = 30'000;    // of the journal; the run ends there
+  std::uint32_t kill_every_ms = 60;  // one worker is killed and replaced about so often; 0: never
+  std::uint32_t massacres = 1;       // so often all are killed at once
+  std::uint32_t reopen_every = 300;  // steps after which a worker closes and opens the domain; 0: never
+  bool only_ledger = false;
+  bool archives = false;  // log files are moved to a folder in the domain's folder
+  DiskPace pace{300, 0};  // between a fast NVMe drive's write and a SATA one's, so that groups of commits form
+  std::uint32_t planted = 0;
+  bool record_disk = true;  // false: notes only, at the disk's own pace
+};
+
+// Runs one crowd of workers in `folder`; every hand over of the domain is examined and recorded.
+class Crowd {
+ public:
+  Crowd(std::string folder, const RunPlan &plan, Journal *journal, std::uint64_t seed);
+  ~Crowd();
+
+  void start();
+  // Until the journal has so many entries, with the deaths of the plan.
+  void work_until(std::uint64_t entries);
+  void kill_all();
+  // Everybody closes.
+  void stop();
+  // One process alone opens, examines against the journal so far, records what it found, and closes. Failures are the test's.
+  void audit(const std::string &when);
+  [[nodiscard]] std::uint64_t kills() const noexcept { return kills_; }
+  [[nodiscard]] bool someone_works();
+
+ private:
+  struct Shared;
+  void spawn(std::size_t place);
+  void kill(std::size_t place);
+  void replace_the_dead();
+
+  std::string folder_;
+  RunPlan plan_;
+  Journal *journal_;
+  std::mt19937_64 random_;
+  std::unique_ptr<Shared> shared_;
+  Children children_;
+  std::vector<std::size_t> child_of_;  // by place
+  std::uint32_t next_worker_ = 0;
+  std::uint64_t kills_ = 0;
+};
+
+// A whole run in a folder of its own. The journal is then complete.
+struct Recording {
+  std::string folder;
+  std::shared_ptr<Journal> journal;
+  std::vector<Entry> entries;
+};
+[[nodiscard]] Recording record_run(const RunPlan &plan, std::uint64_t seed);
+[[nodiscard]] Recording load_recording(const std::string &file);
+
+}  // namespace tmh::test::power

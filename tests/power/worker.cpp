@@ -1,0 +1,165 @@
+// tests/power/worker.cpp -- what workers do.
+#include "tests/power/worker.h"
+
+#include <algorithm>
+
+namespace tmh::test::power {
+
+namespace {
+
+constexpr std::uint32_t kStampPages[] = {32, 40, 48};  // + worker % 8: a worker's own pages, far apart
+constexpr std::uint32_t kManyFirstPage = 56;           // shared scratch pages, up to the segment's present end
+constexpr std::uint64_t kAbortOneIn = 40;
+
+void store(Effects *effects, std::uint32_t segment, std::uint64_t word, std::uint64_t value) {
+  effects->stores.push_back({segment, static_cast<std::uint32_t>(word), value});
+}
+
+}  // namespace
+
+Worker::Worker(World *world, Journal *journal, const WorkerPlan &plan)
+    : world_(world), journal_(journal), plan_(plan), random_(plan.seed), attempt_(plan.first_attempt) {}
+
+bool Worker::step() {
+  if (!journal_->has_room()) return false;
+  if (plan_.only_ledger) return update(true);
+  const std::uint64_t dice = random(1000);
+  if (dice < 90) {
+    read_only();
+  } else if (dice < 110) {
+    flush();
+  } else if (dice < 120) {
+    grow();
+  } else if (dice < 126) {
+    if (plan_.explicit_checkpoints) world_->domain().checkpoint();
+  } else if (dice < 132 && !plan_.archive.empty()) {
+    static_cast<void>(world_->domain().archive(plan_.archive));
+  } else {
+    return update(random(4) != 0);
+  }
+  return true;
+}
+
+bool Worker::update(bool strict) {
+  tmh::Domain &domain = world_->domain();
+  for (std::uint64_t attempt = 0;; ++attempt) {
+    domain.begin();
+    if (world_->g() >= kCommitsMax) {
+      domain.abort();
+      return false;
+    }
+    Effects effects;
+    try {
+      effects = choose_effects();
+      world_->perform(effects);
+    } catch (const Error &) {  // growing or mapping failed inside the instance
+      domain.abort();
+      throw;
+    }
+    if (!plan_.only_ledger && random(kAbortOneIn) == 0) {
+      domain.abort();
+      return true;
+    }
+    const std::vector<std::byte> encoded = effects.encode();
+    journal_->note(Note::kIntent, effects.g, encoded.data(), encoded.size());
+    Status status{};
+    try {
+      status = strict ? domain.end() : domain.end(Durability::kBuffered);
+    } catch (const Error &) {
+      if (plan_.errors_abort) journal_->note(Note::kAborted, effects.g, &effects.id, sizeof effects.id);
+      throw;
+    }
+    const Note note = status != Status::kCommitted ? Note::kAborted : strict ? Note::kStrictAck : Note::kBufferedAck;
+    journal_->note(note, effects.g, &effects.id, sizeof effects.id);
+    plan_.first_words = status == Status::kCommitted ? 0 : plan_.first_words;
+    if (status == Status::kCommitted) return true;
+    domain.backoff();
+  }
+}
+
+// Inside an instance: what is read here belongs to it.
+Effects Worker::choose_effects() {
+  Effects effects;
+  effects.id = std::uint64_t{plan_.worker} << 40 | attempt_++;
+  effects.g = world_->g() + 1;
+  for (std::uint32_t word = 0; word < plan_.first_words; ++word)
+    store(&effects, kData, kManyFirstPage * kWordsPerPage + word, random_());
+  if (plan_.only_ledger) return effects;
+  const std::uint64_t dice = random(100);
+  if (dice < 30) add_transfer(&effects);
+  if (dice >= 20 && dice < 55) add_stamp(&effects);
+  if (dice >= 50 && dice < 65) add_many(&effects);
+  if (dice >= 65 && dice < 68) add_fill(&effects);
+  if (dice >= 68 && dice < 95) add_list_change(&effects);
+  if (dice >= 95) add_late_page(&effects);
+  return effects;
+}
+
+void Worker::add_transfer(Effects *effects) {
+  const std::uint64_t from = random(kAccounts), to = (from + 1 + random(kAccounts - 1)) % kAccounts;
+  const std::uint64_t amount = 1 + random(1000);
+  const std::uint64_t *data = world_->words(kData);
+  store(effects, kData, from * kWordsPerPage, data[from * kWordsPerPage] - amount);
+  store(effects, kData, to * kWordsPerPage, data[to * kWordsPerPage] + amount);
+}
+
+void Worker::add_stamp(Effects *effects) {
+  for (const std::uint32_t page : kStampPages) {
+    const std::uint64_t word = (page + plan_.worker % 8) * kWordsPerPage + 8 * (plan_.worker / 8);
+    store(effects, kData, word, effects->id);
+    store(effects, kData, word + 1, effects->g);
+    store(effects, kData, word + 2, filler(effects->id, effects->g));
+  }
+}
+
+void Worker::add_many(Effects *effects) {
+  const std::uint64_t first = kManyFirstPage * kWordsPerPage;
+  const std::uint64_t count = world_->raw(kData).size_bytes() / sizeof(std::uint64_t) - first;
+  const std::uint64_t stores = 20 + random(60);
+  for (std::uint64_t i = 0; i < stores; ++i) store(effects, kData, first + random(count), random_());
+}
+
+void Worker::add_fill(Effects *effects) {
+  const auto pages = static_cast<std::uint32_t>(1 + random(kBigPages));
+  const auto first = static_cast<std::uint32_t>(random(kBigPages - pages + 1));
+  effects->fills.push_back({kBig, first, pages, 0, random_()});
+}
+
+void Worker::add_list_change(Effects *effects) {
+  const std::uint32_t list = plan_.worker % kLists;
+  const bool remove = world_->lists()->first[list] != nullptr && random(3) == 0;
+  constexpr std::uint64_t kSizes[] = {64, 400, 3000, 20'000};  // small classes, medium and large runs
+  const auto bytes = static_cast<std::uint32_t>(1 + random(kSizes[random(4)]));
+  effects->changes.push_back({list, remove ? 0 : bytes, effects->g});
+}
+
+void Worker::add_late_page(Effects *effects) {
+  const auto segment = static_cast<std::uint32_t>(kFirstLate + random(kLateSegments));
+  for (int i = 0; i < 4; ++i) store(effects, segment, random(kLatePages * kWordsPerPage), random_());
+}
+
+// A reader of a strict domain is told only what is durable.
+void Worker::read_only() {
+  tmh::Domain &domain = world_->domain();
+  std::uint64_t g = 0;
+  if (random(2) == 0) {
+    g = tmh::query(domain, [&] { return world_->g(); });
+  } else {
+    g = tmh::atomically(domain, [&] { return world_->g(); });
+  }
+  journal_->note(Note::kDurableUpTo, g);
+}
+
+void Worker::flush() {
+  const std::uint64_t g = tmh::query(world_->domain(), [&] { return world_->g(); });
+  world_->domain().flush();
+  journal_->note(Note::kDurableUpTo, g);
+}
+
+void Worker::grow() {
+  tmh::Segment &data = world_->raw(kData);
+  const std::uint64_t wanted = data.size_bytes() + (1 + random(8)) * kPageBytes;
+  if (wanted <= data.max_bytes()) data.grow(wanted);
+}
+
+}  // namespace tmh::test::power
