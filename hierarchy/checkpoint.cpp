@@ -266,7 +266,7 @@ Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
 // or has not of commits behind the checkpoint is in the log up to the end that is copied after them. Files of segments that were made
 // meanwhile, and control file and log's end, under the folder lock: nobody makes another one before the log's end is copied.
 Errc DurableDomain::copy_to(const std::string &folder) noexcept {
-  const CheckpointV1 start = checkpoint_file_.current();
+  CheckpointV1 start = checkpoint_file_.current();
   const LogState &s = state();
   if (const Errc error = copy_data_files(folder); error != Errc::kOk) return error;
   const auto last_file = [&s] {
@@ -287,6 +287,8 @@ Errc DurableDomain::copy_to(const std::string &folder) noexcept {
   if (error = flush(); error != Errc::kOk) return error;
   log_->lock();  // nobody writes the last one meanwhile
   error = copy_log(std::max(full, storage::file_of(start.lsn, s.file_bytes)), last_file() + 1);
+  start.durable_lsn =
+      s.durable_lsn.load(std::memory_order_acquire);  // the data files may hold all of it: no earlier point in time
   log_->unlock();
   if (error != Errc::kOk) return error;
   if (error = copy_file(memory_.folder() + "/tmh.control", folder + "/tmh.control"); error != Errc::kOk) return error;
