@@ -1,4 +1,4 @@
-# cmake --install: headers, libraries, the CMake package (find_package(tmh)) and pkg-config files (tmh, xac).
+# cmake --install: headers, libraries, the tmh command, manual pages, the CMake package (find_package(tmh)) and pkg-config files (tmh, xac).
 # Everything is found relative to where it lies, so that a prefix can be moved.
 include(CMakePackageConfigHelpers)
 
@@ -8,6 +8,14 @@ install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDI
 if(TARGET tmh_tool)
   install(TARGETS tmh_tool)
 endif()
+
+file(GLOB tmh_manual_pages RELATIVE "${PROJECT_SOURCE_DIR}/man" "${PROJECT_SOURCE_DIR}/man/*.[1-9]")
+foreach(page ${tmh_manual_pages})
+  string(REGEX REPLACE ".*\\." "" section "${page}")
+  if(NOT section EQUAL 1 OR TARGET tmh_tool)
+    install(FILES "${PROJECT_SOURCE_DIR}/man/${page}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man${section}")
+  endif()
+endforeach()
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tmh")
 install(EXPORT tmh_targets FILE tmh-targets.cmake NAMESPACE tmh:: DESTINATION "${package_dir}")

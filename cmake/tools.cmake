@@ -1,8 +1,10 @@
-# The tmh command. Its target is tmh_tool, because the library's target is tmh.
+# The tmh command. Its target is tmh_tool, because the library's target is tmh. All but main.cpp is a library, which tests link to.
 file(GLOB tmh_tools CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*.cpp")
-if(tmh_tools)
-  add_executable(tmh_tool ${tmh_tools})
-  set_target_properties(tmh_tool PROPERTIES OUTPUT_NAME tmh)
-  target_include_directories(tmh_tool PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(tmh_tool PRIVATE tmh_warnings tmh::tmh_static CLI11::CLI11 fmt::fmt)
-endif()
+list(FILTER tmh_tools EXCLUDE REGEX "/main\\.cpp$")
+add_library(tmh_tool_parts STATIC ${tmh_tools})
+target_include_directories(tmh_tool_parts PUBLIC "${PROJECT_SOURCE_DIR}")
+target_compile_definitions(tmh_tool_parts PRIVATE TMH_VERSION="${PROJECT_VERSION}")
+target_link_libraries(tmh_tool_parts PRIVATE tmh_warnings CLI11::CLI11 PUBLIC tmh::tmh_static fmt::fmt nlohmann_json::nlohmann_json)
+add_executable(tmh_tool "${PROJECT_SOURCE_DIR}/tools/main.cpp")
+set_target_properties(tmh_tool PROPERTIES OUTPUT_NAME tmh)
+target_link_libraries(tmh_tool PRIVATE tmh_warnings tmh_tool_parts)

@@ -5,8 +5,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <memory>
+#include <new>
 
 #include "hierarchy/durable_domain.h"
 #include "levels/storage/log_files.h"
@@ -27,6 +31,11 @@ namespace {
 constexpr std::size_t kCollectSlice = 256;
 // How long a checkpoint waits for readers of older snapshots before it settles for an earlier point.
 constexpr std::uint64_t kPatienceNs = 100'000'000;
+
+// acquire: pairs with the release in DomainMemory::add_segment()
+bool is_used(storage::SegmentRecordV1 &record) noexcept {
+  return std::atomic_ref<std::uint32_t>(record.state).load(std::memory_order_acquire) != 0;
+}
 
 void pause_us(long us) noexcept {
   const timespec wait{0, us * 1000};
@@ -64,14 +73,23 @@ std::uint64_t DurableDomain::move_fence() noexcept {
   return fence;
 }
 
+// An error is kept: the kernel takes the pages for clean afterwards, so that a later success would say nothing about them.
 Errc DurableDomain::sync_data_files(Pace pace) noexcept {
-  for (const storage::SegmentRecordV1 &record : memory_.control().segments) {
-    if (record.state == 0) continue;
+  LogState &s = state();
+  const auto earlier = static_cast<Errc>(s.data_error.load(std::memory_order_acquire));
+  if (earlier != Errc::kOk)
+    return fail(earlier, "syncing a data file failed before: recovery must store it again from the log");
+  for (storage::SegmentRecordV1 &record : memory_.control().segments) {
+    if (!is_used(record)) continue;
     platform::DiskFile file;
     const std::string path = memory_.segment_path(record);
     if (const Errc error = file.open(path, platform::DiskFile::Mode::kRead); error != Errc::kOk) return error;
-    if (pace == Pace::kGentle) file.write_back_gently();
-    if (const Errc error = file.sync(); error != Errc::kOk) return error;
+    Errc error = pace == Pace::kGentle ? file.write_back_gently() : Errc::kOk;
+    if (error == Errc::kOk) error = file.sync();
+    if (error != Errc::kOk) {
+      s.data_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
+      return error;
+    }
   }
   return Errc::kOk;
 }
@@ -132,6 +150,14 @@ Errc DurableDomain::checkpoint() noexcept {
   return error;
 }
 
+// The housekeeper's: nobody's commits wait because another process archives, copies or is stopped.
+void DurableDomain::checkpoint_if_free() noexcept {
+  LogState &s = state();
+  if (!s.checkpoint_lock.try_lock(log_->tag(), page::DomainMemory::holder_alive, &memory_)) return;
+  (void)checkpoint_locked();
+  s.checkpoint_lock.unlock();
+}
+
 Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> *moved) noexcept {
   moved->clear();
   if (::mkdir(folder.c_str(), 0770) != 0 && errno != EEXIST) return platform::fail_errno(Errc::kIo, folder);
@@ -155,6 +181,35 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
 }
 
 namespace {
+// [at, end) of one file to the same place in another. By the kernel, where it does that between these two file systems.
+Errc copy_range(int in, int out, off_t at, off_t end, const std::string &to) noexcept {
+  constexpr std::size_t kPieceBytes = 256u << 10;
+  off_t target = at;
+  while (at < end) {
+    const ssize_t n = copy_file_range(in, &at, out, &target, static_cast<std::size_t>(end - at), 0);
+    if (n == 0) return Errc::kOk;  // the file ends
+    if (n > 0 || errno == EINTR) continue;
+    if (errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS)
+      return platform::fail_errno(Errc::kIo, to);
+    break;
+  }
+  if (at >= end) return Errc::kOk;
+  const std::unique_ptr<char[]> piece(new (std::nothrow) char[kPieceBytes]);
+  if (piece == nullptr) return fail(Errc::kOutOfMemory, to);
+  while (at < end) {
+    const ssize_t got = pread(in, piece.get(), std::min(kPieceBytes, static_cast<std::size_t>(end - at)), at);
+    if (got == 0) return Errc::kOk;
+    for (ssize_t done = 0; done < got;) {
+      const ssize_t n = pwrite(out, piece.get() + done, static_cast<std::size_t>(got - done), at + done);
+      if (n < 0 && errno != EINTR) return platform::fail_errno(Errc::kIo, to);
+      done += std::max<ssize_t>(n, 0);
+    }
+    if (got < 0 && errno != EINTR) return platform::fail_errno(Errc::kIo, to);
+    at += std::max<ssize_t>(got, 0);
+  }
+  return Errc::kOk;
+}
+
 // Data and holes; durable. The file may change meanwhile: see DurableDomain::copy_to().
 Errc copy_file(const std::string &from, const std::string &to) noexcept {
   platform::FileDescriptor in(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
@@ -166,39 +221,57 @@ Errc copy_file(const std::string &from, const std::string &to) noexcept {
     return platform::fail_errno(Errc::kIo, to);
   for (off_t at = 0; at < info.st_size;) {
     const off_t data = lseek(in.get(), at, SEEK_DATA);
-    if (data < 0) break;  // the rest is a hole
+    if (data < 0 && errno == ENXIO) break;  // the rest is a hole
+    if (data < 0) return platform::fail_errno(Errc::kIo, from);
     off_t end = lseek(in.get(), data, SEEK_HOLE);
     if (end < 0) end = info.st_size;
-    for (off_t source = data, target = data; source < end;) {
-      const ssize_t n =
-          copy_file_range(in.get(), &source, out.get(), &target, static_cast<std::size_t>(end - source), 0);
-      if (n < 0) return platform::fail_errno(Errc::kIo, to);
-      if (n == 0) break;
-    }
+    if (const Errc error = copy_range(in.get(), out.get(), data, end, to); error != Errc::kOk) return error;
     at = end;
   }
   return fsync(out.get()) == 0 ? Errc::kOk : platform::fail_errno(Errc::kIo, to);
 }
+
+Errc lengthen(const std::string &path, std::uint64_t bytes) noexcept {
+  const platform::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  struct stat info {};
+  if (!file || fstat(file.get(), &info) != 0) return platform::fail_errno(Errc::kIo, path);
+  if (static_cast<std::uint64_t>(info.st_size) >= bytes) return Errc::kOk;
+  const bool done = ftruncate(file.get(), static_cast<off_t>(bytes)) == 0 && fsync(file.get()) == 0;
+  return done ? Errc::kOk : platform::fail_errno(Errc::kIo, path);
+}
 }  // namespace
 
-// REQUIRES checkpoint_lock: the log files behind the checkpoint stay. Data files are copied while versions go home: whatever a copy has
-// or has not of commits behind the checkpoint is in the log up to the end that is copied after them.
-Errc DurableDomain::copy_to(const std::string &folder) noexcept {
-  const CheckpointV1 start = checkpoint_file_.current();
-  const LogState &s = state();
-  for (const storage::SegmentRecordV1 &record : memory_.control().segments) {
-    if (record.state == 0) continue;
+// Those that are not there yet; all as long as their segments are now.
+Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
+  for (storage::SegmentRecordV1 &record : memory_.control().segments) {
+    if (!is_used(record)) continue;
     if (record.name[0] == '/')
       return fail(Errc::kBadArgument,
                   std::string(record.name) + ": a segment outside the folder cannot be copied into one");
     const std::string to = folder + "/" + record.name;
+    const std::string parent = std::filesystem::path(to).parent_path();
     std::error_code ignored;
-    std::filesystem::create_directories(std::filesystem::path(to).parent_path(), ignored);
-    if (::access(to.c_str(), F_OK) == 0) continue;  // another segment of the same file
-    if (const Errc error = copy_file(memory_.segment_path(record), to); error != Errc::kOk) return error;
+    std::filesystem::create_directories(parent, ignored);
+    if (::access(to.c_str(), F_OK) != 0) {
+      if (const Errc error = copy_file(memory_.segment_path(record), to); error != Errc::kOk) return error;
+      if (const Errc error = platform::sync_folder(parent); error != Errc::kOk) return error;
+    }
+    const std::uint64_t size = std::max(record.size_bytes, ~record.size_check);
+    if (const Errc error = lengthen(to, record.offset_bytes + size); error != Errc::kOk) return error;
   }
-  if (const Errc error = flush(); error != Errc::kOk) return error;
-  const auto last_file = [&s] { return storage::file_of(s.durable_lsn.load(std::memory_order_acquire), s.file_bytes); };
+  return Errc::kOk;
+}
+
+// REQUIRES checkpoint_lock: the log files behind the checkpoint stay. Data files are copied while versions go home: whatever a copy has
+// or has not of commits behind the checkpoint is in the log up to the end that is copied after them. Files of segments that were made
+// meanwhile, and control file and log's end, under the folder lock: nobody makes another one before the log's end is copied.
+Errc DurableDomain::copy_to(const std::string &folder) noexcept {
+  CheckpointV1 start = checkpoint_file_.current();
+  const LogState &s = state();
+  if (const Errc error = copy_data_files(folder); error != Errc::kOk) return error;
+  const auto last_file = [&s] {
+    return storage::file_of(s.durable_lsn.load(std::memory_order_acquire) - 1, s.file_bytes);
+  };
   const auto copy_log = [&](std::uint64_t first, std::uint64_t end) {
     Errc error = Errc::kOk;
     for (std::uint64_t index = first; index < end && error == Errc::kOk; ++index)
@@ -207,11 +280,16 @@ Errc DurableDomain::copy_to(const std::string &folder) noexcept {
   };
   const std::uint64_t full = last_file();
   Errc error = copy_log(storage::file_of(start.lsn, s.file_bytes), full);
-  if (error == Errc::kOk) {
-    log_->lock();  // nobody writes the last one meanwhile
-    error = copy_log(full, last_file() + 1);
-    log_->unlock();
-  }
+  if (error != Errc::kOk) return error;
+  platform::FolderLock folder_lock;
+  if (error = folder_lock.acquire(memory_.folder() + "/tmh.lock"); error != Errc::kOk) return error;
+  if (error = copy_data_files(folder); error != Errc::kOk) return error;
+  if (error = flush(); error != Errc::kOk) return error;
+  log_->lock();  // nobody writes the last one meanwhile
+  error = copy_log(std::max(full, storage::file_of(start.lsn, s.file_bytes)), last_file() + 1);
+  start.durable_lsn =
+      s.durable_lsn.load(std::memory_order_acquire);  // the data files may hold all of it: no earlier point in time
+  log_->unlock();
   if (error != Errc::kOk) return error;
   if (error = copy_file(memory_.folder() + "/tmh.control", folder + "/tmh.control"); error != Errc::kOk) return error;
   storage::CheckpointFile made;
@@ -226,7 +304,9 @@ Errc DurableDomain::backup(const std::string &folder) noexcept {
   Errc error = checkpoint_locked();
   if (error == Errc::kOk) error = copy_to(folder);
   s.checkpoint_lock.unlock();
-  return error == Errc::kOk ? platform::sync_folder(folder) : error;
+  for (const char *changed : {"", "/.."})
+    if (error == Errc::kOk) error = platform::sync_folder(folder + changed);
+  return error;
 }
 
 }  // namespace tmh::detail

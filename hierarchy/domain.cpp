@@ -119,15 +119,17 @@ DomainImpl &required(const std::shared_ptr<DomainImpl> &impl) {
   return *impl;
 }
 
-// Throws kNotDurable, kInstanceRunning (a thread that waits for readers must not be one).
-DurableDomain &durable_of(const std::shared_ptr<DomainImpl> &impl) {
+// Throws kNotDurable and what the operation returns. The domain stays open meanwhile.
+template <class Operation>
+void with_durable(const std::shared_ptr<DomainImpl> &impl, const Operation &operation) {
   const DomainImpl &domain = required(impl);
+  const auto open = domain.keep_open();
   check(domain.usable());
   if (domain.durable() == nullptr) {
     platform::fail(Errc::kNotDurable, domain.folder());
     raise(Errc::kNotDurable);
   }
-  return *domain.durable();
+  check(operation(*domain.durable()));
 }
 
 const SegmentImpl &required(const std::shared_ptr<SegmentImpl> &impl) {
@@ -253,17 +255,24 @@ std::uint32_t Domain::depth() const noexcept { return impl_ == nullptr ? 0 : imp
 void Domain::advise_now(const void *address, Access access, std::size_t bytes) const {
   check(required(impl_).advise(address, access, bytes));
 }
-void Domain::flush() const { check(detail::durable_of(impl_).flush()); }
-void Domain::checkpoint() const { check(detail::durable_of(impl_).checkpoint()); }
+void Domain::flush() const {
+  detail::with_durable(impl_, [](detail::DurableDomain &durable) { return durable.flush(); });
+}
+void Domain::checkpoint() const {
+  detail::with_durable(impl_, [](detail::DurableDomain &durable) { return durable.checkpoint(); });
+}
 std::vector<std::string> Domain::archive(const std::string &folder) const {
   std::vector<std::string> moved;
-  check(detail::durable_of(impl_).archive(folder, &moved));
+  detail::with_durable(impl_, [&](detail::DurableDomain &durable) { return durable.archive(folder, &moved); });
   return moved;
 }
-void Domain::backup(const std::string &folder) const { check(detail::durable_of(impl_).backup(folder)); }
+void Domain::backup(const std::string &folder) const {
+  detail::with_durable(impl_, [&](detail::DurableDomain &durable) { return durable.backup(folder); });
+}
 Durability Domain::durability() const noexcept { return impl_ == nullptr ? Durability{} : impl_->durability(); }
 RecoveryInfo Domain::recovery() const {
-  check(required(impl_).usable());
+  const auto open = required(impl_).keep_open();
+  check(impl_->usable());
   return impl_->durable() == nullptr ? RecoveryInfo{} : impl_->durable()->recovery();
 }
 

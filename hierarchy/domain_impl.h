@@ -1,7 +1,7 @@
 // hierarchy/domain_impl.h -- one domain in one process: its memory, its level-2 engine, its segments, and the running instance.
 // Shape:     one DomainImpl per folder and process (a registry finds it); Domain and Segment handles share it.
 // Sharing:   threads: an instance belongs to the thread that began it; `instance_mutex_` keeps others waiting at begin.
-//            Lock order: instance_mutex_ -> folder lock (flock) -> domain lock. The registry's mutex is taken alone or first.
+//            Lock order: instance_mutex_ -> use_mutex_ -> LogState::checkpoint_lock -> folder lock (flock) -> log lock; domain lock last. The registry's mutex is taken alone or first.
 // Contexts:  NOT async-signal-safe.
 // Source:    thesis, section 2.1 (nesting by subsumption); DESIGN 2, 4, 8.
 #pragma once
@@ -9,6 +9,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -73,7 +74,10 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] page::Engine &engine() const noexcept { return *engine_; }
   [[nodiscard]] page::DomainMemory &memory() const noexcept { return *memory_; }
   [[nodiscard]] Durability durability() const noexcept;
-  [[nodiscard]] DurableDomain *durable() const noexcept { return durable_.get(); }  // null: a volatile domain
+  // Null: a volatile domain. Outside an instance: while keep_open()'s lock is held.
+  [[nodiscard]] DurableDomain *durable() const noexcept { return durable_.get(); }
+  // A close() by another thread waits until the lock is gone.
+  [[nodiscard]] std::shared_lock<std::shared_mutex> keep_open() const { return std::shared_lock(use_mutex_); }
   [[nodiscard]] Counters counters() const;
   [[nodiscard]] std::vector<ParticipantInfo> participants() const;
 
@@ -82,7 +86,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc settle_options(bool fresh, Tracking *tracking);
   [[nodiscard]] Errc wanted_durability(Durability *wanted) const;
   [[nodiscard]] Errc open_durable(Durability wanted, bool fresh);
-  [[nodiscard]] Errc acknowledge(std::uint64_t durable_at, Durability durability) noexcept;
+  [[nodiscard]] bool must_wait(Status status, Durability durability) const noexcept;
   [[nodiscard]] Errc check_overlap(const std::string &name, std::uint64_t offset, std::uint64_t size) const;
   [[nodiscard]] Errc find_or_add(const std::string &name, const SegmentOptions &options, std::uint32_t *number);
   [[nodiscard]] Errc add_record(const std::string &name, const SegmentOptions &options, std::uint32_t number);
@@ -109,6 +113,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   mutable std::mutex segments_mutex_;
   std::vector<std::shared_ptr<SegmentImpl>> segments_;
 
+  mutable std::shared_mutex use_mutex_;  // shared: uses durable_ without instance_mutex_
   std::mutex instance_mutex_;
   std::vector<bool> nest_;      // kind of each open begin: true is a query; touched by the instance's thread only
   std::uint32_t attempts_ = 0;  // consecutive aborted instances

@@ -199,6 +199,7 @@ Errc DomainImpl::close() noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_here()) return fail(Errc::kInstanceRunning, "close inside an instance");
   const std::scoped_lock guard(instance_mutex_, segments_mutex_);
+  const std::unique_lock nobody_else(use_mutex_);
   if (const Errc error = usable(); error != Errc::kOk) return error;
   Errc result = Errc::kOk;
   if (durable_ != nullptr) {
@@ -210,7 +211,9 @@ Errc DomainImpl::close() noexcept {
   open_.store(false, std::memory_order_release);
   engine_->detach();
   for (const auto &segment : segments_) {
-    if (const Errc error = memory_->segment(segment->number).home.sync(); error != Errc::kOk) result = error;
+    // A durable domain's are in the log; its last participant syncs them.
+    if (durable_ == nullptr)
+      if (const Errc error = memory_->segment(segment->number).home.sync(); error != Errc::kOk) result = error;
     segment->base = nullptr;
   }
   segments_.clear();

@@ -102,7 +102,7 @@ Errc DomainImpl::find_or_add(const std::string &name, const SegmentOptions &opti
         (options.max_bytes != 0 && record.max_bytes != options.max_bytes) || options.size_bytes > record.max_bytes)
       return fail(Errc::kSegmentMismatch, name + " is a segment of another layout, maximum size or address mode");
     *number = i;
-    return Errc::kOk;
+    return memory_->sync_control(&record, sizeof record);  // whoever made it may have died before it did
   }
   if (free_number == storage::kSegmentsMax) return fail(Errc::kTooManySegments, "a domain has at most 256 segments");
   *number = free_number;
@@ -250,11 +250,15 @@ Errc DomainImpl::extend(std::uint32_t segment, std::uint64_t size_bytes) noexcep
   storage::Home &home = memory_->segment(segment).home;
   if (const Errc error = home.extend(size_bytes); error != Errc::kOk) return error;
   if (memory_->is_durable()) {  // before the size that promises it
-    if (const Errc error = home.sync(); error != Errc::kOk) return error;
+    if (const Errc error = home.sync(); error != Errc::kOk) {
+      memory_->log_state()->data_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
+      return error;
+    }
   }
+  if (const Errc error = memory_->promise_size(segment, size_bytes); error != Errc::kOk) return error;
   storage::store_size(&memory_->control().segments[segment],
                       size_bytes);  // pairs with size_of(): the file is long enough
-  return memory_->sync_control(&record, sizeof record);
+  return Errc::kOk;
 }
 
 std::uint64_t DomainImpl::size_of(std::uint32_t segment) const noexcept {

@@ -146,18 +146,19 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   s.file_bytes = checkpoint.log_file_bytes;
   s.point[0] = storage::FlushPoint{memory_.state().log_head.load(std::memory_order_relaxed), report.next_lsn, clock, 0};
   s.durable_lsn.store(report.next_lsn, std::memory_order_relaxed);
+  s.durable_position.store(s.point[0].position, std::memory_order_relaxed);
   s.durable_clock.store(clock, std::memory_order_relaxed);
   s.checkpoint_lsn.store(checkpoint.lsn, std::memory_order_relaxed);
   s.checkpoint_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
   s.reusable_below.store(
       checkpoint.keep_all != 0 ? 0 : storage::file_of(checkpoint.previous_lsn, checkpoint.log_file_bytes),
       std::memory_order_relaxed);
-  s.append_lsn[0] = s.append_lsn[1] = report.next_lsn;
+  for (auto &lsn : s.append_lsn) lsn.store(report.next_lsn, std::memory_order_relaxed);
   s.ready_lsn.store(storage::file_of(report.next_lsn, s.file_bytes) * s.file_bytes, std::memory_order_relaxed);
   page::DurableLog log(memory_, 0, platform::lock_tag(0, 0), group_);
   if (const Errc error = log.prepare_files(kFilesAhead); error != Errc::kOk) return error;
   if (const Errc error = log.write_open(report.open); error != Errc::kOk) return error;
-  s.append_lsn[0] = s.append_lsn[1] = s.durable_lsn.load(std::memory_order_relaxed);
+  for (auto &lsn : s.append_lsn) lsn.store(s.durable_lsn.load(std::memory_order_relaxed), std::memory_order_relaxed);
   s.log_bytes.store(0, std::memory_order_relaxed);
   s.flushes.store(0, std::memory_order_relaxed);
   s.point[0] = s.point[1];
@@ -237,7 +238,7 @@ void DurableDomain::keep_house() noexcept {
     (void)log_->flush(clock_before);
     clock_before = memory_.state().clock.load(std::memory_order_acquire);
     (void)log_->prepare_files(kFilesAhead);
-    if (checkpoint_is_due()) (void)checkpoint();
+    if (checkpoint_is_due()) checkpoint_if_free();
     guard.lock();
   }
 }

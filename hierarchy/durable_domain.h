@@ -2,7 +2,7 @@
 // checkpoints, archive, backup, and a housekeeper thread.
 // Invariant: before any participant runs, the data files hold exactly the log's valid prefix and a new generation of the log is open.
 //            A checkpoint says "recovery starts at L" only after every version up to L's commit is home and the data files are synced.
-// Sharing:   recover() and close() run under the folder lock; checkpoint(), archive() and backup() under LogState::checkpoint_lock, by
+// Sharing:   recover() and close_clean() run under the folder lock; checkpoint(), archive() and backup() under LogState::checkpoint_lock, by
 //            any thread of any participant. Transactions go on meanwhile.
 // Contexts:  not in handlers.
 // Source:    DESIGN section 7; thesis, sections 2.3 (xCheckpoint, xArchive), 3.2 and appendix B; LIBTP, section 3.2.1.
@@ -70,11 +70,13 @@ class DurableDomain {
   [[nodiscard]] std::uint64_t move_fence() noexcept;
   enum class Pace : std::uint8_t { kAtOnce, kGentle };
   [[nodiscard]] Errc sync_data_files(Pace pace) noexcept;
+  [[nodiscard]] Errc copy_data_files(const std::string &folder) noexcept;
   [[nodiscard]] Errc copy_to(const std::string &folder) noexcept;
   [[nodiscard]] std::uint64_t log_file_bytes() const noexcept;
   void lock_domain() noexcept;
   void keep_house() noexcept;
   [[nodiscard]] bool checkpoint_is_due() const noexcept;
+  void checkpoint_if_free() noexcept;
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
 
   page::DomainMemory &memory_;

@@ -125,17 +125,20 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
     if (platform::failure_detail().empty()) error = fail(outcome.error, "no room for the instance's versions");
     error = outcome.error;
   }
+  if (error != Errc::kOk || !must_wait(outcome.status, durability)) {
+    finish();
+    return error;
+  }
+  const auto open = keep_open();
   finish();
   // Without instance_mutex_: other threads of this process may run meanwhile, and join the group.
-  if (error == Errc::kOk && outcome.status == Status::kCommitted) error = acknowledge(outcome.durable_at, durability);
-  return error;
+  return durable_->log().wait(outcome.durable_at);
 }
 
 // When a strict commit returns, everything that it read and wrote is durable (D1).
-Errc DomainImpl::acknowledge(std::uint64_t durable_at, Durability durability) noexcept {
-  if (durable_ == nullptr) return Errc::kOk;
-  const bool is_strict = durability == Durability{} ? durable_->is_strict() : durability == Durability::kStrict;
-  return is_strict ? durable_->log().wait(durable_at) : Errc::kOk;
+bool DomainImpl::must_wait(Status status, Durability durability) const noexcept {
+  if (durable_ == nullptr || status != Status::kCommitted) return false;
+  return durability == Durability{} ? durable_->is_strict() : durability == Durability::kStrict;
 }
 
 Errc DomainImpl::abort() noexcept {

@@ -125,18 +125,21 @@ Errc DiskFile::sync() noexcept {
   return watch_disk({DiskOp::kSyncDone, path_.c_str()});
 }
 
-void DiskFile::write_back_gently() noexcept {
+Errc DiskFile::write_back_gently() noexcept {
   // 32 pages at a time: a durable write waits for at most so many others. Three times as long a pause: a quarter of the device.
   constexpr off_t kPieceBytes = 128 << 10;
   constexpr std::uint64_t kWroteSomethingNs = 30'000;
   struct stat info {};
-  if (fstat(fd_.get(), &info) != 0) return;
+  if (fstat(fd_.get(), &info) != 0) return Errc::kOk;
   for (off_t at = 0; at < info.st_size;) {
     at = lseek(fd_.get(), at, SEEK_DATA);  // not used otherwise: reads and writes name their offsets
-    if (at < 0) return;                    // nothing but a hole behind it
+    if (at < 0) return Errc::kOk;          // nothing but a hole behind it
     at -= at % kPieceBytes;
     const std::uint64_t start = monotonic_ns();
-    if (sync_file_range(fd_.get(), at, kPieceBytes, SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) != 0) return;
+    if (sync_file_range(fd_.get(), at, kPieceBytes, SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) != 0) {
+      const bool is_unable = errno == ESPIPE || errno == EINVAL || errno == ENOSYS;
+      return is_unable ? Errc::kOk : fail_errno(Errc::kIo, path_);
+    }
     const std::uint64_t took = monotonic_ns() - start;
     at += kPieceBytes;
     if (took < kWroteSomethingNs) continue;
@@ -144,6 +147,7 @@ void DiskFile::write_back_gently() noexcept {
     const timespec pause{static_cast<time_t>(rest / 1'000'000'000), static_cast<long>(rest % 1'000'000'000)};
     nanosleep(&pause, nullptr);
   }
+  return Errc::kOk;
 }
 
 Errc DiskFile::truncate(std::uint64_t bytes) noexcept {

@@ -103,8 +103,8 @@ class DiskFile {
   [[nodiscard]] Errc write_durable(std::uint64_t offset, const void *from, std::size_t bytes) noexcept;
   [[nodiscard]] Errc sync() noexcept;
   // Writes dirty pages back bit by bit, with pauses, so that others' durable writes are not caught in a queue behind them. Promises
-  // nothing: what it leaves over, and every error, is sync()'s.
-  void write_back_gently() noexcept;
+  // nothing but to say which writes failed: the kernel tells each descriptor once, so that a sync() afterwards would not.
+  [[nodiscard]] Errc write_back_gently() noexcept;
   [[nodiscard]] Errc truncate(std::uint64_t bytes) noexcept;
 
  private:

@@ -22,6 +22,15 @@ bool SharedLock::try_lock(LockTag self) noexcept {
                                        std::memory_order_relaxed);
 }
 
+bool SharedLock::try_lock(LockTag self, Alive is_alive, void *context) noexcept {
+  if (try_lock(self)) return true;
+  std::uint32_t seen = word_.load(std::memory_order_relaxed);
+  if (seen == 0 || is_alive(context, LockTag{seen & ~kSleepers})) return false;
+  // As in lock(): the word names one incarnation. The sleepers bit stays.
+  return word_.compare_exchange_strong(seen, static_cast<std::uint32_t>(self) | (seen & kSleepers),
+                                       std::memory_order_acquire, std::memory_order_relaxed);
+}
+
 Locked SharedLock::lock(LockTag self, Alive is_alive, void *context) noexcept {
   const auto own = static_cast<std::uint32_t>(self);
   for (int spin = 0; spin < kSpinCount; ++spin) {

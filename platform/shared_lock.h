@@ -34,6 +34,8 @@ class SharedLock {
   [[nodiscard]] Locked lock(LockTag self, Alive is_alive, void *context) noexcept;
   // True when it was free.
   [[nodiscard]] bool try_lock(LockTag self) noexcept;
+  // True also when its holder is dead.
+  [[nodiscard]] bool try_lock(LockTag self, Alive is_alive, void *context) noexcept;
   void unlock() noexcept;
 
  private:

@@ -46,6 +46,7 @@ namespace tmh::platform {
   X(kLogWrite, "log-write")                        /* records encoded, not on disk */                      \
   X(kLogWritten, "log-written")                    /* on disk, not yet said to be */                       \
   X(kLogPointFilled, "log-point-filled")           /* the new durable point is filled in, not counted */   \
+  X(kLogPointCounted, "log-point-counted")         /* it counts; durable clock not yet stored */           \
   X(kLogPublished, "log-published")                /* durable clock stored, nobody woken */                \
   X(kLogFileMade, "log-file-made")                 /* a log file exists that nobody knows of */            \
   X(kCheckpointStart, "checkpoint-start")          /* checkpoint lock held */                              \

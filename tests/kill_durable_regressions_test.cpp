@@ -7,10 +7,13 @@
 //             (4) a backup taken while segments are made and grown opens; it may lie on another device,
 //             (5) data that could not be synced keeps the log that holds it,
 //             (6) who waits for another's checkpoint lock still makes commits durable,
-//             (7) a strict end that waits while another thread closes returns, no crash.
-#include <sys/stat.h>
+//             (7) a process that cannot open the log file keeps nobody else from committing,
+//             (8) a record of a file's end fits the writer's buffer, however full that is,
+//             (9) a strict end that waits while another thread closes returns, no crash.
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -20,6 +23,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,7 +33,11 @@
 #include <tmh/tmh.hpp>
 
 #include "levels/storage/control.h"
+#include "levels/storage/log_files.h"
 #include "levels/storage/log_format.h"
+#include "levels/storage/log_reader.h"
+#include "levels/storage/log_source.h"
+#include "levels/storage/log_writer.h"
 #include "platform/disk.h"
 #include "platform/steps.h"
 #include "tests/support/children.h"
@@ -41,6 +49,7 @@ namespace {
 
 using platform::DiskEvent;
 using platform::DiskOp;
+using storage::PageId;
 
 DomainOptions durable(Durability durability = Durability::kStrict) {
   DomainOptions options;
@@ -116,6 +125,323 @@ TEST_F(DurableRegressionsTest, ACheckpointUnderAReaderWaitsForWhatWasFolded) {
   const Segment segment = domain.map("a.db", raw(kPages));
   query(domain, [&] {
     for (std::uint64_t round = 1; round <= kRounds; ++round) ASSERT_EQ(word(segment, 7, round), round);
+  });
+}
+
+TEST_F(DurableRegressionsTest, AWriterThatDiesBehindItsPointKeepsNobodyWaiting) {
+  const Shared<Turn> turn;
+  Children children;
+  const std::size_t survivor = children.spawn("survivor", [&] {
+    const Domain domain = Domain::open(this->domain(), durable());
+    const Segment segment = domain.map("a.db", raw(1));
+    turn->reach(1);
+    turn->await(2);
+    domain.flush();
+    EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 1u);
+  });
+  const std::size_t victim = children.spawn("victim", [&] {
+    turn->await(1);
+    const Domain domain = Domain::open(this->domain(), durable());
+    const Segment segment = domain.map("a.db", raw(1));
+    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kLogPointCounted), 1);
+    atomically(domain, [&] { word(segment, 0) = 1; });
+  });
+  EXPECT_EQ(children.wait(victim).signal, SIGKILL);
+  turn->reach(2);
+  EXPECT_TRUE(children.wait(survivor, std::chrono::seconds(10)).succeeded());
+}
+
+// The control file as it is on disk, and every state in which a power cut during the next sync could leave it: some of the changed
+// sectors are new. (The first and the last ones are tried, alone and with all others.)
+struct ControlWatch {
+  std::string path;
+  std::string on_disk;
+  std::vector<std::string> wrong;
+  int syncs = 0;
+};
+ControlWatch *control_watch = nullptr;
+
+std::string read_whole(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int watch_control(const DiskEvent &event) {
+  constexpr std::size_t kSectorBytes = 512;
+  ControlWatch &watch = *control_watch;
+  if ((event.op != DiskOp::kSync && event.op != DiskOp::kSyncDone) || event.path != watch.path) return 0;
+  const std::string now = read_whole(watch.path);
+  if (event.op == DiskOp::kSyncDone) {
+    ++watch.syncs;
+    watch.on_disk = now;
+    return 0;
+  }
+  const auto judge = [&watch](const std::string &left, std::size_t sector) {
+    std::string why;
+    if (storage::verify_control(left.data(), left.size(), &why) != Errc::kOk)
+      watch.wrong.push_back(why + ", sector " + std::to_string(sector));
+  };
+  for (std::size_t at = 0; at + kSectorBytes <= now.size(); at += kSectorBytes) {
+    if (now.compare(at, kSectorBytes, watch.on_disk, at, kSectorBytes) == 0) continue;
+    std::string alone = watch.on_disk, others = now;
+    alone.replace(at, kSectorBytes, now, at, kSectorBytes);
+    others.replace(at, kSectorBytes, watch.on_disk, at, kSectorBytes);
+    judge(alone, at / kSectorBytes);
+    judge(others, at / kSectorBytes);
+  }
+  const auto *seen = reinterpret_cast<const storage::ControlFile *>(now.data());
+  const auto *kept = reinterpret_cast<const storage::ControlFile *>(watch.on_disk.data());
+  for (std::size_t i = 0; i < storage::kSegmentsMax; ++i) {
+    if (kept->segments[i].state != 0 &&
+        seen->segments[i].size_bytes > std::max(kept->segments[i].size_bytes, ~kept->segments[i].size_check))
+      watch.wrong.push_back("a size that is not on disk is there for all to see");
+  }
+  return 0;
+}
+
+TEST_F(DurableRegressionsTest, APowerCutLeavesAControlFileThatOpens) {
+  const Domain domain = Domain::open(this->domain(), durable());
+  ControlWatch watch{domain.folder() + "/tmh.control", {}, {}, 0};
+  watch.on_disk = read_whole(watch.path);
+  control_watch = &watch;
+  platform::set_disk_hook(watch_control);
+  const Segment first = domain.map("a.db", raw(4));
+  const Segment second = domain.map("b.db", raw(4));
+  first.grow(8 * kPageBytes);
+  second.grow(16 * kPageBytes);
+  platform::set_disk_hook(nullptr);
+  EXPECT_GE(watch.syncs, 4);
+  for (const std::string &why : watch.wrong) ADD_FAILURE() << why;
+}
+
+int die_at_record_sync(const DiskEvent &event) {
+  if (event.op != DiskOp::kSync || !std::string_view(event.path).ends_with("/tmh.control")) return 0;
+  const std::string now = read_whole(event.path);
+  if (reinterpret_cast<const storage::ControlFile *>(now.data())->segments[0].state != 0) raise(SIGKILL);
+  return 0;
+}
+
+TEST_F(DurableRegressionsTest, ASegmentThatADeadProcessMadeIsOnDiskBeforeItIsUsed) {
+  const Domain domain = Domain::open(this->domain(), durable());
+  EXPECT_EQ(run_in_child("maker",
+                         [&] {
+                           const Domain other = Domain::open(this->domain(), durable());
+                           platform::set_disk_hook(die_at_record_sync);
+                           (void)other.map("a.db", raw(4));
+                         })
+                .signal,
+            SIGKILL);
+  ControlWatch watch{domain.folder() + "/tmh.control", {}, {}, 0};
+  watch.on_disk = read_whole(watch.path);
+  control_watch = &watch;
+  platform::set_disk_hook(watch_control);
+  const Segment segment = domain.map("a.db", raw(4));
+  EXPECT_GE(watch.syncs, 1);
+  atomically(domain, [&] { word(segment, 3) = 3; });
+}
+
+TEST_F(DurableRegressionsTest, ABackupOpensThoughSegmentsAreMadeMeanwhile) {
+  const Shared<std::atomic<std::uint64_t>> made;
+  const Shared<std::atomic<bool>> stop;
+  Children children;
+  children.spawn("maker", [&] {
+    const Domain domain = Domain::open(this->domain(), durable());
+    const Segment grown = domain.map("grown.db", raw(64));
+    for (std::uint64_t i = 1; i <= 200 && !stop->load(); ++i) {
+      const Segment segment = domain.map("s" + std::to_string(i) + ".db", raw(1));
+      grown.grow((64 + i) * kPageBytes);
+      atomically(domain, [&] { word(segment, 0) = word(grown, 63 + i) = word(grown, 0) = i; });
+      made->store(i);
+    }
+  });
+  Domain domain = Domain::open(this->domain(), durable());
+  for (std::uint64_t copy = 0; copy < 4; ++copy) {
+    EXPECT_TRUE(poll_until([&] { return made->load() >= 10 * copy + 1; }));
+    const std::string folder = folder_ / ("copy" + std::to_string(copy));
+    domain.backup(folder);
+    expect_child("opener", [&] {
+      const Domain restored = Domain::open(folder);
+      const Segment grown = restored.map("grown.db", raw(64));
+      const std::uint64_t last = query(restored, [&] { return word(grown, 0); });
+      EXPECT_GE(last, 10 * copy + 1);
+      for (std::uint64_t i = 1; i <= last; ++i) {
+        const Segment segment = restored.map("s" + std::to_string(i) + ".db", raw(1));
+        EXPECT_EQ(query(restored, [&] { return word(segment, 0); }), i);
+      }
+    });
+  }
+  stop->store(true);
+  children.expect_success();
+}
+
+TEST_F(DurableRegressionsTest, ABackupMayLieOnAnotherDevice) {
+  char place[] = "/dev/shm/tmh-backup-XXXXXX";
+  if (mkdtemp(place) == nullptr) GTEST_SKIP() << "no /dev/shm";
+  const std::string folder = std::string(place) + "/copy";
+  {
+    const Domain domain = Domain::open(this->domain(), durable());
+    const Segment segment = domain.map("a.db", raw(4));
+    atomically(domain, [&] { word(segment, 3) = 3; });
+    std::error_code ec;
+    try {
+      domain.backup(folder);
+    } catch (const Error &error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+  if (!HasFailure()) {
+    const Domain restored = Domain::open(folder);
+    const Segment segment = restored.map("a.db", raw(4));
+    EXPECT_EQ(query(restored, [&] { return word(segment, 3); }), 3u);
+  }
+  std::filesystem::remove_all(place);
+}
+
+int data_syncs_to_fail = 0;
+int fail_data_sync(const DiskEvent &event) {
+  if (event.op != DiskOp::kSync || !std::string_view(event.path).ends_with("/a.db")) return 0;
+  return data_syncs_to_fail-- > 0 ? EIO : 0;
+}
+
+// After a failed write-back the kernel takes the pages for clean: the next fdatasync succeeds, and says nothing about them.
+TEST_F(DurableRegressionsTest, DataThatCouldNotBeSyncedKeepsItsLog) {
+  const ChildEnd end = run_in_child("writer", [&] {
+    DomainOptions options = durable();
+    options.checkpoint_interval_ms = 3'600'000;
+    const Domain domain = Domain::open(this->domain(), options);
+    const Segment segment = domain.map("a.db", raw(4));
+    for (std::uint64_t i = 1; i <= 10; ++i) atomically(domain, [&] { word(segment, i % 4) = i; });
+    data_syncs_to_fail = 1;
+    platform::set_disk_hook(fail_data_sync);
+    EXPECT_THROW(domain.checkpoint(), Error);
+    EXPECT_THROW(domain.checkpoint(), Error);
+    atomically(domain, [&] { word(segment, 0) = 11; });
+    raise(SIGKILL);
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  lose_shared_memory(domain());
+  const Domain domain = Domain::open(this->domain());
+  EXPECT_EQ(domain.recovery().transactions, 11u);
+}
+
+TEST_F(DurableRegressionsTest, AStoppedCheckpointKeepsNobodyElsesCommitsWaiting) {
+  Children children;
+  const Shared<Turn> turn;
+  const std::size_t stopped = children.spawn("stopped", [&] {
+    const Domain domain = Domain::open(this->domain(), durable(Durability::kBuffered));
+    const Segment segment = domain.map("a.db", raw(4));
+    atomically(domain, [&] { word(segment, 0) = 1; });
+    platform::set_step_hook([](platform::Step step) {
+      if (step == platform::Step::kCheckpointStart) raise(SIGSTOP);
+    });
+    turn->reach(1);
+    domain.checkpoint();
+  });
+  const std::size_t other = children.spawn("other", [&] {
+    turn->await(1);
+    DomainOptions options = durable(Durability::kBuffered);
+    options.checkpoint_interval_ms = 10;
+    options.flush_interval_ms = 10;
+    Domain domain = Domain::open(this->domain(), options);
+    const Segment segment = domain.map("a.db", raw(4));
+    turn->await(2);
+    for (std::uint64_t i = 1; i <= 20; ++i) {
+      const std::uint64_t before = domain.counters().log_commits;
+      atomically(domain, [&] { word(segment, 1) = i; });
+      EXPECT_TRUE(poll_until([&] { return domain.counters().log_commits > before; }, std::chrono::seconds(5)));
+      if (testing::Test::HasFailure()) _exit(1);
+    }
+    domain.close();
+  });
+  turn->await(1);
+  EXPECT_TRUE(poll_until([&] {
+    std::string line;
+    std::ifstream stat("/proc/" + std::to_string(children.pid(stopped)) + "/stat");
+    std::getline(stat, line);
+    return line.find(") T ") != std::string::npos;
+  }));
+  turn->reach(2);
+  EXPECT_TRUE(children.wait(other, std::chrono::seconds(30)).succeeded());
+  children.bury(stopped);
+}
+
+TEST_F(DurableRegressionsTest, AProcessWithoutDescriptorsStopsNobodyElse) {
+  const Domain domain = Domain::open(this->domain(), durable());
+  const Segment segment = domain.map("a.db", raw(4));
+  expect_child("without descriptors", [&] {
+    const Domain poor = Domain::open(this->domain(), durable());
+    const Segment there = poor.map("a.db", raw(4));
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 3;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    EXPECT_THROW(atomically(poor, [&] { word(there, 0) = 1; }), Error);
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  });
+  atomically(domain, [&] { word(segment, 1) = 2; });
+  EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 1u);
+}
+
+// Four records fill the writer's buffer to the last byte; the fifth does not fit the file any more, and a kFileEnd record goes between.
+// (AddressSanitizer or the writer's assertion tells when it went behind the buffer.)
+TEST_F(DurableRegressionsTest, AFullBufferAtTheEndOfAFile) {
+  constexpr std::uint64_t kFileBytes = storage::kLogFileBytesMin + 2 * storage::kLogBlockBytes;
+  const storage::LogIdentity log{{1, 2}, kFileBytes};
+  for (const std::uint64_t index : {0u, 1u}) ASSERT_EQ(storage::create_log_file(folder_.path(), log, index), Errc::kOk);
+  const auto state = std::make_unique<storage::LogState>();
+  std::vector<std::byte> tails(2 * storage::kLogBlockBytes);
+  state->file_bytes = kFileBytes;
+  state->generation = 1;
+  state->point[0].lsn = storage::kFirstLsn;
+  storage::LogWriter writer;
+  writer.attach(folder_.path(), state.get(), tails.data());
+  writer.start();
+  std::vector<std::byte> buffer(storage::kRecordBytesMax), page(kPageBytes, std::byte{7});
+  const std::uint8_t words[storage::kWordMasks] = {1};
+  for (std::uint64_t stamp = 2; stamp < 7; ++stamp) {
+    storage::RecordBuilder record(buffer.data(), buffer.size());
+    std::uint64_t number = 0;
+    while (record.add(PageId{number}, 1, words, page.data())) ++number;
+    ASSERT_EQ(record.bytes(), storage::kRecordBytesMax);
+    storage::RecordHeaderV1 fields{};
+    fields.kind = static_cast<std::uint16_t>(storage::RecordKind::kCommit);
+    fields.stamp = stamp;
+    fields.total_bytes = record.bytes();
+    ASSERT_EQ(writer.append(&record, fields), Errc::kOk);
+  }
+  ASSERT_EQ(writer.write(), Errc::kOk);
+  writer.publish(5, 6, 5);
+  storage::LogSource source(folder_.path(), "", log);
+  ASSERT_EQ(source.open(), Errc::kOk);
+  storage::CheckpointV1 from{};
+  from.lsn = from.durable_lsn = storage::kFirstLsn;
+  from.generation = 1;
+  from.stamp = 1;
+  storage::LogReader reader(&source, from, storage::LogReader::Depth::kWhole);
+  storage::RecordView record;
+  std::vector<storage::RecordKind> kinds;
+  for (;;) {
+    ASSERT_EQ(reader.next(&record), Errc::kOk);
+    if (record.at == nullptr) break;
+    kinds.push_back(record.kind());
+  }
+  using enum storage::RecordKind;
+  EXPECT_EQ(kinds, (std::vector{kCommit, kCommit, kCommit, kCommit, kFileEnd, kCommit}));
+}
+
+TEST_F(DurableRegressionsTest, AStrictEndThatIsBeingAcknowledgedOutlivesAClose) {
+  expect_child("closer", [&] {
+    Domain domain = Domain::open(this->domain(), durable());
+    const Segment segment = domain.map("a.db", raw(4));
+    static std::atomic<bool> published{false};
+    platform::set_step_hook([](platform::Step step) {
+      if (step != platform::Step::kLogPublished || published.exchange(true)) return;
+      usleep(300'000);
+    });
+    std::thread committer([&, handle = domain] { atomically(handle, [&] { word(segment, 0) = 1; }); });
+    while (!published.load()) usleep(1000);
+    domain.close();
+    committer.join();
   });
 }
 

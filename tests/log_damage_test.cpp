@@ -3,7 +3,8 @@
 //             have been durable, or a specific error; never a crash, a hang or other data. (2) one damaged slot of the checkpoint file
 //             costs nothing. (3) every refusal names the file.
 // Method:     a small log: every byte flipped, the file cut at every length, every chunk copied over its neighbour. A large one: random
-//             mutations, TMH_LOG_MUTATIONS of them. (tests/fuzz_control_test.cpp does the same to tmh.control.)
+//             mutations, TMH_LOG_MUTATIONS of them. (tests/fuzz_control_test.cpp does the same to tmh.control.) Under a sanitizer a
+//             sample of the bytes, another one with each seed.
 #include <algorithm>
 #include <filesystem>
 #include <random>
@@ -14,6 +15,7 @@
 #include "platform/failure.h"
 #include "tests/support/log_rig.h"
 #include "tests/support/seed.h"
+#include "tests/support/slowdown.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -44,6 +46,9 @@ class LogDamageTest : public testing::Test {
     files_ = rig_.snapshot();
     log_ = files_.at("tmh.log.0000000000");
   }
+
+  // Every one, or every n-th where everything takes n times as long.
+  [[nodiscard]] bool is_in_sample() { return slowdown() <= 1 || random_() % slowdown() == 0; }
 
   // How many transactions the records outside [from, to) of the log prove to have been durable. The checkpoint proves its own lsn.
   [[nodiscard]] std::size_t proved(Lsn from, Lsn to) const {
@@ -108,26 +113,29 @@ class LogDamageTest : public testing::Test {
   LogRig::Image start_ = rig_.home();
   std::string log_;
   Tally tally_;
+  std::mt19937_64 random_{seed()};
 };
 
 TEST_F(LogDamageTest, EveryFlippedByteOfTheLog) {
   start_ = rig_.home();
   std::mt19937_64 random(seed());
   for (std::size_t at = 0; at < used(); ++at) {
+    if (!is_in_sample()) continue;
     for (const char flip : {static_cast<char>(1 << random() % 8), static_cast<char>(0xff)}) {
       const char damaged = static_cast<char>(log_[at] ^ flip);
       try_bytes(at, std::string(1, damaged), "byte " + std::to_string(at) + " ^ " + std::to_string(flip & 0xff));
       if (HasFatalFailure()) return;
     }
   }
-  EXPECT_GT(tally_.refused, 4096U) << "the header, and the records that are proved durable";
-  EXPECT_GT(tally_.shortened, 10U) << "the last group was not proved durable";
-  EXPECT_GT(tally_.whole, 10U) << "in front of the checkpoint and behind the end nothing matters";
+  EXPECT_GT(tally_.refused, 4096U / slowdown()) << "the header, and the records that are proved durable";
+  EXPECT_GT(tally_.shortened, 10U / slowdown()) << "the last group was not proved durable";
+  EXPECT_GT(tally_.whole, 10U / slowdown()) << "in front of the checkpoint and behind the end nothing matters";
 }
 
 TEST_F(LogDamageTest, LogCutAtEveryLength) {
   start_ = rig_.home();
   for (std::size_t bytes = 0; bytes < used(); ++bytes) {
+    if (!is_in_sample()) continue;
     fs::resize_file(rig_.log_path(0), bytes);
     // What is cut off proves nothing any more; the checkpoint proves that the file held its own lsn.
     judge(bytes, log_.size(), "cut at " + std::to_string(bytes));
@@ -135,7 +143,7 @@ TEST_F(LogDamageTest, LogCutAtEveryLength) {
     put_back();
     write_file(rig_.log_path(0), log_);  // recovery makes a cut file whole, with zeros
   }
-  EXPECT_GT(tally_.shortened, 10U);
+  EXPECT_GT(tally_.shortened, 10U / slowdown());
 }
 
 TEST_F(LogDamageTest, EveryChunkCopiedOverItsNeighbour) {
@@ -157,6 +165,7 @@ TEST_F(LogDamageTest, EveryFlippedByteOfTheCheckpointFileCostsNothing) {
   const std::string whole = files_.at("tmh.checkpoint");
   ASSERT_EQ(whole.size(), 8192U);
   for (std::size_t at = 0; at < whole.size(); ++at) {
+    if (!is_in_sample()) continue;
     const char damaged = static_cast<char>(whole[at] ^ (1 << random() % 8));
     patch_file(checkpoint_path(rig_.folder()), at, std::string(1, damaged));
     RecoveryReport report;
@@ -169,6 +178,7 @@ TEST_F(LogDamageTest, EveryFlippedByteOfTheCheckpointFileCostsNothing) {
 
 TEST_F(LogDamageTest, CheckpointFileCutAtEveryLength) {
   for (std::size_t bytes = 0; bytes < 8192; ++bytes) {
+    if (!is_in_sample()) continue;
     fs::resize_file(checkpoint_path(rig_.folder()), bytes);
     RecoveryReport report;
     const Errc error = rig_.recover_only(&report);
@@ -196,7 +206,7 @@ TEST_F(LogDamageTest, CheckpointFileWithBothSlotsDamagedIsCorrupt) {
 
 // Several files, large and small transactions; damage of every size and kind.
 TEST(LogMutationTest, RandomMutationsOfALargeLog) {
-  const std::uint64_t mutations = environment_number("TMH_LOG_MUTATIONS", 300);
+  const std::uint64_t mutations = environment_number("TMH_LOG_MUTATIONS", 300 / std::min(slowdown(), 10U));
   std::mt19937_64 random(seed());
   const TempFolder folder(memory_folder());
   LogRig rig(folder.path());

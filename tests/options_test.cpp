@@ -21,7 +21,9 @@ namespace {
 using tmh::Backoff;
 using tmh::ConflictPolicy;
 using tmh::Detection;
+using tmh::Durability;
 using tmh::Errc;
+using tmh::GroupCommit;
 using tmh::Policy;
 using tmh::Tracking;
 
@@ -191,10 +193,167 @@ TEST(TrackingAndDetectionSpelling, WrongOnesAreRefusedAndLeaveTheValueUntouched)
   }
 }
 
+TEST(DurabilitySpelling, EveryValueSurvivesTheRoundTripAndTheListIsComplete) {
+  std::set<std::string> spelled;
+  for (int number = 1; number <= 3; ++number) {
+    const auto value = static_cast<Durability>(number);
+    auto parsed = Durability{};
+    ASSERT_EQ(tmh::parse(tmh::to_string(value), &parsed), Errc::kOk);
+    EXPECT_EQ(parsed, value);
+    spelled.insert(tmh::to_string(value));
+  }
+  EXPECT_EQ(words_of(tmh::durability_values()), spelled);
+  EXPECT_STREQ(tmh::to_string(Durability{}), "invalid");
+  EXPECT_STREQ(tmh::to_string(Durability{4}), "invalid");
+}
+
+TEST(DurabilitySpelling, WrongOnesAreRefusedAndLeaveTheValueUntouched) {
+  for (const char *spec :
+       {"", " ", "invalid", "Strict", "strict ", " strict", "strict,buffered", "none,", "durable", "1"}) {
+    auto durability = Durability::kBuffered;
+    EXPECT_EQ(tmh::parse(spec, &durability), Errc::kBadDurability) << '"' << spec << '"';
+    EXPECT_EQ(durability, Durability::kBuffered);
+  }
+}
+
+TEST(GroupCommitSpelling, EveryValueSurvivesTheRoundTrip) {
+  for (const std::uint32_t active : {1u, 2u, 65'536u}) {
+    for (const std::uint32_t waiting : {1u, 50u, 100u}) {
+      for (const std::uint32_t bytes : {1u, 65'536u, 1u << 30}) {
+        for (const std::uint32_t wait_us : {1u, 60u, 1'000'000u}) {
+          const GroupCommit value{active, waiting, bytes, wait_us};
+          GroupCommit parsed;
+          ASSERT_EQ(tmh::parse(tmh::to_string(value), &parsed), Errc::kOk) << tmh::to_string(value);
+          EXPECT_EQ(parsed, value) << tmh::to_string(value);
+        }
+      }
+    }
+  }
+}
+
+TEST(GroupCommitSpelling, DefaultIsSpelledAsTheHeaderSays) {
+  EXPECT_EQ(tmh::to_string(GroupCommit{}), "active=2,waiting=100,bytes=65536,wait=60us");
+}
+
+TEST(GroupCommitSpelling, NoneIsNoWaitingAtAll) {
+  GroupCommit group{9, 9, 9, 9};
+  ASSERT_EQ(tmh::parse("none", &group), Errc::kOk);
+  EXPECT_EQ(group.wait_us, 0u);
+  EXPECT_EQ(tmh::to_string(group), "none");
+  GroupCommit again;
+  ASSERT_EQ(tmh::parse(tmh::to_string(group), &again), Errc::kOk);
+  EXPECT_EQ(again, group);
+}
+
+TEST(GroupCommitSpelling, AnySubsetInAnyOrderKeepsDefaultsForTheRest) {
+  const std::vector<std::string> words = {"active=3", "waiting=70", "bytes=100", "wait=5us"};
+  GroupCommit all;
+  ASSERT_EQ(tmh::parse("wait=5us,bytes=100,active=3,waiting=70", &all), Errc::kOk);
+  EXPECT_EQ(all, (GroupCommit{3, 70, 100, 5}));
+  for (unsigned chosen = 1; chosen < 16; ++chosen) {
+    std::string forward, backward;
+    GroupCommit expected;
+    for (unsigned i = 0; i < 4; ++i) {
+      if ((chosen & (1u << i)) == 0) continue;
+      forward += (forward.empty() ? "" : ",") + words[i];
+      backward = words[i] + (backward.empty() ? "" : ",") + backward;
+    }
+    if ((chosen & 1) != 0) expected.active_min = 3;
+    if ((chosen & 2) != 0) expected.waiting_percent = 70;
+    if ((chosen & 4) != 0) expected.bytes = 100;
+    if ((chosen & 8) != 0) expected.wait_us = 5;
+    for (const std::string &spec : {forward, backward}) {
+      GroupCommit group{9, 9, 9, 9};  // a specification is a whole value, not a change to the old one
+      ASSERT_EQ(tmh::parse(spec, &group), Errc::kOk) << spec;
+      EXPECT_EQ(group, expected) << spec;
+    }
+  }
+}
+
+TEST(GroupCommitSpelling, WrongOnesAreRefusedAndLeaveTheValueUntouched) {
+  const std::vector<std::string> wrong = {"",
+                                          ",",
+                                          "none,",
+                                          ",none",
+                                          "none,active=2",
+                                          "active=2,none",
+                                          "None",
+                                          "active",
+                                          "active=",
+                                          "active=0",
+                                          "active=65537",
+                                          "active=-1",
+                                          "active=+1",
+                                          "active= 1",
+                                          "active=0x2",
+                                          "active=2us",
+                                          "active=2,active=2",
+                                          "waiting=0",
+                                          "waiting=101",
+                                          "waiting=50%",
+                                          "bytes=0",
+                                          "bytes=1073741825",
+                                          "bytes=4294967296",
+                                          "bytes=64k",
+                                          "bytes=99999999999999999999",
+                                          "wait=60",
+                                          "wait=60 us",
+                                          "wait=60ms",
+                                          "wait=us",
+                                          "wait=0us",
+                                          "wait=1000001us",
+                                          "wait=1us,wait=2us",
+                                          " active=2",
+                                          "active=2 ",
+                                          "active=2,,waiting=50",
+                                          "active=2;waiting=50",
+                                          "Active=2",
+                                          "delay=5",
+                                          "=5",
+                                          std::string("active=2\0", 9),
+                                          std::string("none\0", 5)};
+  const GroupCommit before{7, 77, 777, 7777};
+  for (const auto &spec : wrong) {
+    GroupCommit group = before;
+    EXPECT_EQ(tmh::parse(spec, &group), Errc::kBadDurability) << '"' << spec << '"';
+    EXPECT_EQ(group, before) << '"' << spec << '"';
+  }
+}
+
+// "none, or comma-separated: active=1 to 65536, ...": both ends of each range are right, and one beyond either is not.
+TEST(GroupCommitSpelling, ListForUsersHoldsExactlyTheAcceptedRanges) {
+  std::istringstream list(tmh::group_commit_values());
+  std::string text = list.str();
+  std::set<std::string> keys;
+  for (std::size_t equals = text.find('='); equals != std::string::npos; equals = text.find('=', equals + 1)) {
+    const std::string key =
+        text.substr(text.find_last_of(' ', equals) + 1, equals - text.find_last_of(' ', equals) - 1);
+    std::istringstream range(text.substr(equals + 1));
+    std::string first, to, last;
+    range >> first >> to >> last;
+    if (last.ends_with(',')) last.pop_back();
+    ASSERT_EQ(to, "to") << text;
+    const std::string unit = last.substr(
+        last.find_first_not_of("0123456789") == std::string::npos ? last.size() : last.find_first_not_of("0123456789"));
+    GroupCommit group;
+    EXPECT_EQ(tmh::parse(key + "=" + first, &group), Errc::kOk) << key;
+    EXPECT_EQ(tmh::parse(key + "=" + last, &group), Errc::kOk) << key;
+    EXPECT_EQ(tmh::parse(key + "=" + std::to_string(std::stoull(first) - 1) + unit, &group), Errc::kBadDurability)
+        << key;
+    EXPECT_EQ(tmh::parse(key + "=" + std::to_string(std::stoull(last) + 1) + unit, &group), Errc::kBadDurability)
+        << key;
+    keys.insert(key);
+  }
+  EXPECT_EQ(keys, (std::set<std::string>{"active", "waiting", "bytes", "wait"}));
+  EXPECT_EQ(text.substr(0, 5), "none,");
+}
+
 TEST(Spelling, NullTargetIsABadArgument) {
   EXPECT_EQ(tmh::parse("oldest-wins", static_cast<Policy *>(nullptr)), Errc::kBadArgument);
   EXPECT_EQ(tmh::parse("auto", static_cast<Tracking *>(nullptr)), Errc::kBadArgument);
   EXPECT_EQ(tmh::parse("lazy", static_cast<Detection *>(nullptr)), Errc::kBadArgument);
+  EXPECT_EQ(tmh::parse("strict", static_cast<Durability *>(nullptr)), Errc::kBadArgument);
+  EXPECT_EQ(tmh::parse("none", static_cast<GroupCommit *>(nullptr)), Errc::kBadArgument);
 }
 
 constexpr int kErrcLast = static_cast<int>(Errc::kDomainInUse);
@@ -217,6 +376,8 @@ TEST(ErrorCategory, NumbersAreFrozen) {  // a released value is never reused: th
   EXPECT_EQ(static_cast<int>(Errc::kSegmentFull), 19);
   EXPECT_EQ(static_cast<int>(Errc::kBadPolicy), 27);
   EXPECT_EQ(static_cast<int>(Errc::kOutOfMemory), 38);
+  EXPECT_EQ(static_cast<int>(Errc::kLogDamaged), 40);
+  EXPECT_EQ(static_cast<int>(Errc::kNotDurable), 43);
   EXPECT_EQ(static_cast<int>(Errc::kDomainInUse), 46);
 }
 

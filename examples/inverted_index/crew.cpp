@@ -1,12 +1,13 @@
-// examples/inverted_index/crew.cpp -- the parent's side of the run.
+// examples/inverted_index/crew.cpp -- the supervisor's side of the run.
 #include "examples/inverted_index/crew.h"
 
 #include <spawn.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -29,18 +30,21 @@ constexpr double kStuckSeconds = 60;
 constexpr int kTickMs = 1;
 constexpr int kIdleTickMs = 50;
 
-// Kills come a random moment after the look at progress, so that they do not follow the parent's own queries.
+// Kills come a random moment after the look at progress, so that they do not follow the supervisor's own queries.
 constexpr long kKillDelayNsMax = 500'000;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-double processor_seconds_of_children() {
-  struct rusage usage {};
-  ::getrusage(RUSAGE_CHILDREN, &usage);
-  const auto seconds = [](const timeval &time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+// Counters begin with the domain's shared memory, which a volatile domain keeps when all its processes die.
+tmh::Counters since(const tmh::Counters &now, const tmh::Counters &before) {
+  using Numbers = std::array<std::uint64_t, sizeof(tmh::Counters) / sizeof(std::uint64_t)>;
+  auto numbers = std::bit_cast<Numbers>(now);
+  const auto earlier = std::bit_cast<Numbers>(before);
+  for (std::size_t n = 0; n < numbers.size(); ++n) numbers[n] -= earlier[n];
+  auto result = std::bit_cast<tmh::Counters>(numbers);
+  result.versions_live = now.versions_live;  // these two are no totals
+  result.versions_bytes = now.versions_bytes;
+  return result;
 }
 
 std::string who_is_there(const tmh::Domain &domain) {
@@ -54,11 +58,13 @@ std::string who_is_there(const tmh::Domain &domain) {
 
 }  // namespace
 
-Crew::Crew(const Options &options, std::string folder, Signals &signals)
+Crew::Crew(const Options &options, std::string folder, std::uint32_t life, Signals &signals, const Ledger &ledger)
     : options_(options),
       folder_(std::move(folder)),
+      life_(life),
       signals_(signals),
-      random_(options.seed),
+      ledger_(ledger),
+      random_(options.seed + life),
       members_(options.workers) {}
 
 Crew::~Crew() {
@@ -70,38 +76,46 @@ Crew::~Crew() {
   }
 }
 
-CrewReport Crew::run(const tmh::Domain &domain, const Index &index, ProgressLine &line) {
+LifeTotals Crew::run(const tmh::Domain &domain, const Index &index) {
+  const tmh::Counters before = domain.counters();
   const auto look = [&] { return tmh::query(domain, [&] { return progress_of(index); }); };
+  // relaxed throughout: single numbers that others only show.
+  const auto tell = [&](const Progress &progress) {
+    ledger_->units_total.store(progress.units_total, std::memory_order_relaxed);
+    ledger_->units_done.store(progress.units_done, std::memory_order_relaxed);
+    ledger_->workers.store(live(), std::memory_order_relaxed);
+    ledger_->beats.fetch_add(1, std::memory_order_relaxed);
+    totals_.counters = since(domain.counters(), before);
+    ledger_.tell(totals_);
+  };
   Progress progress = look();
-  plan_kills(progress.units_total);
+  plan_kills(progress);
+  const bool awaits_end = life_ < options_.domain_kills();
 
-  const Clock::time_point begin = Clock::now();
-  // ./demo builds and then becomes this program by exec: the compiler's time counts as that of earlier children.
-  const double processor_seconds_before = processor_seconds_of_children();
-  Clock::time_point last_move = begin;
+  Clock::time_point last_move = Clock::now();
   for (std::size_t slot = 0; slot < members_.size(); ++slot) start(slot);
   while (live() != 0) {
-    signals_.wait(plan_.empty() ? kIdleTickMs : kTickMs);
+    signals_.wait(plan_.empty() && !awaits_end ? kIdleTickMs : kTickMs);
     reap();
     const Progress now = look();
-    report_.standstill_seconds = std::max(report_.standstill_seconds, seconds_since(last_move));
+    totals_.standstill_seconds = std::max(totals_.standstill_seconds, seconds_since(last_move));
     if (now.units_done != progress.units_done || now.units_done == now.units_total) last_move = Clock::now();
     progress = now;
     if (seconds_since(last_move) > kStuckSeconds) {
       throw std::runtime_error(
           fmt::format("no unit was done for {} seconds; participants:{}", kStuckSeconds, who_is_there(domain)));
     }
+    tell(progress);
     kill_as_planned(progress);
-    line.show(progress.units_done, progress.units_total, seconds_since(begin), report_.kills, live());
   }
-  report_.seconds = seconds_since(begin);
-  report_.processor_seconds = processor_seconds_of_children() - processor_seconds_before;
-  line.finish();
-  if (progress = look(); progress.units_done != progress.units_total) {
+  totals_.work_ended_ns = static_cast<std::uint64_t>(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  progress = look();
+  tell(progress);
+  if (progress.units_done != progress.units_total) {
     throw std::runtime_error(
         fmt::format("all workers left with {} units done; there are {}", progress.units_done, progress.units_total));
   }
-  return report_;
+  return totals_;
 }
 
 std::uint32_t Crew::live() const noexcept {
@@ -109,22 +123,25 @@ std::uint32_t Crew::live() const noexcept {
       std::count_if(members_.begin(), members_.end(), [](const Member &m) { return m.pid != 0; }));
 }
 
-void Crew::plan_kills(std::uint64_t units_total) {
-  if (options_.no_kills || units_total == 0) return;
+void Crew::plan_kills(const Progress &progress) {
   // Not in the last quarter: near the end a worker may leave before its kill arrives, and the kill would be lost.
-  std::uniform_int_distribution<std::uint64_t> anywhere(0, units_total - units_total / 4 - 1);
-  for (std::uint32_t n = 0; n < options_.kills; ++n) plan_.push_back(anywhere(random_));
+  const std::uint64_t last = progress.units_total - progress.units_total / 4;
+  if (progress.units_done >= last) return;
+  std::uniform_int_distribution<std::uint64_t> anywhere(progress.units_done, last - 1);
+  const std::uint32_t done = ledger_->kills.load(std::memory_order_relaxed);  // relaxed: only we store it
+  for (std::uint32_t n = done; n < options_.worker_kills(); ++n) plan_.push_back(anywhere(random_));
   std::sort(plan_.rbegin(), plan_.rend());
 }
 
 void Crew::start(std::size_t slot) {
-  std::vector<std::string> arguments = worker_arguments(options_, folder_, static_cast<std::uint32_t>(slot));
+  std::vector<std::string> arguments =
+      worker_arguments(options_, folder_, static_cast<std::uint32_t>(slot), ledger_.descriptor());
   std::string program = "tmh_inverted_index";
   std::vector<char *> pointers = {program.data()};
   for (std::string &argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
 
-  // A new program rather than a fork: a worker shares nothing with us but the domain.
+  // A new program rather than a fork: a worker shares nothing with us but the domain and the ledger.
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setsigmask(&attributes, &signals_.original_mask());
@@ -139,7 +156,7 @@ void Crew::start(std::size_t slot) {
   if (error != 0)
     throw std::runtime_error(fmt::format("cannot start a worker (/proc/self/exe): {}", std::strerror(error)));
   members_[slot] = {pid, false};
-  ++report_.workers_started;
+  ++totals_.workers_started;
 }
 
 void Crew::reap() {
@@ -155,7 +172,7 @@ void Crew::reap() {
 void Crew::reap(std::size_t slot, int wait_status) {
   const Member gone = std::exchange(members_[slot], Member{});
   if (gone.killed && WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL) {
-    ++report_.kills;
+    ledger_->kills.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in run()
     start(slot);
   } else if (WIFSIGNALED(wait_status) &&
              (WTERMSIG(wait_status) == SIGINT || WTERMSIG(wait_status) == SIGTERM || WTERMSIG(wait_status) == SIGHUP)) {

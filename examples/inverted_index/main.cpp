@@ -1,5 +1,6 @@
 // examples/inverted_index/main.cpp -- several processes build one index in transactional memory and are killed meanwhile.
-// Shape:     find the input; lay out the work in a fresh domain; let workers do it; build the same index plainly; compare.
+// Shape:     find the input; let processes lay out the work in a fresh domain and do it; build the same index plainly; open the
+//            domain and compare.
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -12,8 +13,8 @@
 
 #include "examples/inverted_index/bad_input.h"
 #include "examples/inverted_index/corpus.h"
-#include "examples/inverted_index/crew.h"
 #include "examples/inverted_index/index.h"
+#include "examples/inverted_index/lives.h"
 #include "examples/inverted_index/options.h"
 #include "examples/inverted_index/plain_index.h"
 #include "examples/inverted_index/progress.h"
@@ -41,25 +42,22 @@ Corpus find_input(const Options &options, Signals &signals) {
 }
 
 // The index itself: everything from the domain's birth to the table. Returns whether the two indexes are equal.
-bool build_and_compare(const Options &options, const std::string &folder, const Corpus &corpus, Signals &signals) {
-  tmh::Domain domain = tmh::Domain::open(folder, domain_options(options, "parent"));
-  const tmh::Segment segment = domain.map(kSegmentFile);
-  Index &index = *segment.root<Index>(kRootName);
-  prepare(domain, index, corpus.documents, options.cut);
-  tmh::query(domain, [&] { print_plan(options, index); });
-
+bool build_and_compare(const Options &options, const WorkFolder &folder, const std::string &domain_folder,
+                       const Corpus &corpus, Signals &signals) {
   ProgressLine line(corpus.bytes);
-  const CrewReport crew = Crew(options, folder, signals).run(domain, index, line);
-  const tmh::Counters counters = domain.counters();
-  const std::uint64_t versions_left = domain.collect();
+  const RunReport report = Lives(options, domain_folder, corpus, signals).run(line);
 
   const auto begin = std::chrono::steady_clock::now();
   const PlainIndex plain = build_plain(corpus.documents, [&] { signals.check(); });
   const double serial_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
+  // All have closed the domain, so this is what lies on the disk.
+  tmh::Domain domain = tmh::Domain::open(domain_folder, domain_options(options, "auditor"));
+  const tmh::Segment segment = domain.map(kSegmentFile);
+  const Index &index = *segment.root<Index>(kRootName);
   const Comparison comparison = tmh::query(domain, [&] { return compare(index, plain, corpus.documents); });
-  print_results(options, {corpus, comparison, crew, counters, domain.tracking(), domain.detection(), domain.policy(),
-                          versions_left, serial_seconds});
+  print_results(options, {corpus, comparison, report, domain.recovery(), domain_folder, folder.file_system(),
+                          domain.tracking(), domain.detection(), domain.policy(), serial_seconds});
   if (comparison.difference_count != 0) {
     fmt::print("DIFFERENT: {} differences from the serial index; the first:\n", comparison.difference_count);
     for (const std::string &sentence : comparison.first_differences) fmt::print("  {}\n", sentence);
@@ -81,6 +79,8 @@ Exit run(Options options) {
     options.workers = 2;
     options.kills = 5;
     options.cut = {2048, 8, 8};
+    options.checkpoint_bytes = std::uint64_t{512} << 10;
+    options.log_file_bytes = std::uint64_t{1} << 20;  // the smallest: the log has several files even here
     expected = write_tiny_input(options.path, options.seed);
   }
   const Corpus corpus = find_input(options, signals);
@@ -90,7 +90,7 @@ Exit run(Options options) {
     throw std::runtime_error(
         fmt::format("skipped {}, but there was: {}", describe(corpus.skipped), describe(expected)));
   }
-  const bool equal = build_and_compare(options, domain_folder, corpus, signals);
+  const bool equal = build_and_compare(options, folder, domain_folder, corpus, signals);
   if (!folder.temporary()) fmt::print("The domain stays in {}.\n", folder.path());
   return equal ? Exit::kEqual : Exit::kDifferent;
 }
@@ -108,7 +108,7 @@ int main_program(int argc, const char *const *argv) {
       run_worker(options);
       return static_cast<int>(Exit::kEqual);
     }
-    (void)domain_options(options, "");  // refuses a wrong spelling before anything is made
+    check_options(options);  // before anything is made
     return static_cast<int>(run(options));
   } catch (const Interrupted &error) {
     return complain(error.what(), Exit::kInterrupted);

@@ -9,22 +9,40 @@
 #include <CLI/CLI.hpp>
 
 #include "examples/inverted_index/bad_input.h"
+#include "examples/inverted_index/ledger.h"
 
 namespace inverted_index {
 
 int parse_command_line(int argc, const char *const *argv, Options *options) {
   CLI::App app{
-      "Several processes build one inverted index of real text in std::map, in transactional memory, while they are\n"
-      "killed at random; the result is compared with an index that plain code builds."};
+      "Several processes build one inverted index of real text in std::map, in durable transactional memory, while "
+      "they\n"
+      "are killed at random, and once all together: the index is then recovered from its log. The result is compared "
+      "with\n"
+      "an index that plain code builds."};
   app.name("tmh_inverted_index");
   options->seed = std::random_device{}();
 
   app.add_option("path", options->path, "file or folder to index (default: texts that every Debian ships)");
   app.add_option("--workers", options->workers, "worker processes")->check(CLI::Range(1, 256))->capture_default_str();
-  app.add_option("--kills", options->kills, "workers to kill during the run")
+  app.add_option("--kills", options->kills, "single workers to kill during the run")
       ->check(CLI::Range(0, 100'000))
       ->capture_default_str();
+  app.add_option("--whole-kills", options->whole_kills, "times to kill every process that has the domain open")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
   app.add_flag("--no-kills", options->no_kills, "kill nobody");
+  app.add_option("--durability", options->durability, fmt::format("{}; also TMH_DURABILITY", tmh::durability_values()))
+      ->envname("TMH_DURABILITY")
+      ->capture_default_str();
+  app.add_flag_function(
+      "--power-cut,!--no-power-cut", [options](std::int64_t times) { options->power_cut = times > 0; },
+      "after killing all, remove what a power cut takes from a domain, its shared memory, so that the disk alone "
+      "decides\n"
+      "(default: yes, unless the durability is none)");
+  app.add_option("--checkpoint-bytes", options->checkpoint_bytes, "log between two checkpoints")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
+      ->capture_default_str();
   app.add_option("--seed", options->seed, "chooses whom to kill and when; also TMH_SEED (default: random, printed)")
       ->envname("TMH_SEED");
   app.add_option("--limit-files", options->limits.files, "index at most so many files, 0: all")->capture_default_str();
@@ -36,7 +54,7 @@ int parse_command_line(int argc, const char *const *argv, Options *options) {
   app.add_option("--tracking", options->tracking, tmh::tracking_values());
   app.add_option("--policy", options->policy, tmh::policy_values());
   app.add_option("--domain", options->domain_folder, "use this new or empty folder, and keep it");
-  app.add_flag("--tiny", options->tiny, "a little generated text, 2 workers, 5 kills: a test");
+  app.add_flag("--tiny", options->tiny, "a little generated text, 2 workers, 5 kills, one of all: a test");
 
   const std::string tuning = "How the work is cut";
   app.add_option("--batch-bytes", options->cut.batch_bytes, "text per batch, 0: a 64th of the text, 2 KiB to 128 KiB")
@@ -48,13 +66,14 @@ int parse_command_line(int argc, const char *const *argv, Options *options) {
       ->capture_default_str()
       ->group(tuning);
   app.add_option("--lanes", options->cut.lane_count, "queues of batches")
-      ->check(CLI::Range(1, 4096))
+      ->check(CLI::Range(std::size_t{1}, kLanesMax))
       ->capture_default_str()
       ->group(tuning);
 
-  // An empty group hides an option from --help: these are between the parent and its workers.
+  // An empty group hides an option from --help: these are between a supervisor and its workers.
   app.add_option("--worker", options->worker_slot)->group("");
   app.add_option("--parent", options->parent)->group("");
+  app.add_option("--ledger", options->ledger)->group("");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
@@ -64,10 +83,20 @@ int parse_command_line(int argc, const char *const *argv, Options *options) {
   return -1;
 }
 
+void check_options(const Options &options) {
+  (void)domain_options(options, "");
+  if (options.durability == "none" && options.cuts_power()) {
+    throw BadInput(
+        "--power-cut needs a durable domain: a volatile one promises nothing then; --durability buffered or strict");
+  }
+}
+
 tmh::DomainOptions domain_options(const Options &options, const std::string &participant_name) {
   tmh::DomainOptions result;
   result.name = participant_name;
   result.policy = options.policy;
+  result.checkpoint_bytes = options.checkpoint_bytes;
+  result.log_file_bytes = options.log_file_bytes;
   tmh::Policy policy;
   if (!options.detection.empty() && tmh::parse(options.detection, &result.detection) != tmh::Errc::kOk) {
     throw BadInput(
@@ -76,17 +105,24 @@ tmh::DomainOptions domain_options(const Options &options, const std::string &par
   if (!options.tracking.empty() && tmh::parse(options.tracking, &result.tracking) != tmh::Errc::kOk) {
     throw BadInput(fmt::format("{} is no tracking mode; right values: {}", options.tracking, tmh::tracking_values()));
   }
+  if (tmh::parse(options.durability, &result.durability) != tmh::Errc::kOk) {
+    throw BadInput(fmt::format("{} is no durability; right values: {}", options.durability, tmh::durability_values()));
+  }
   if (!options.policy.empty() && tmh::parse(options.policy, &policy) != tmh::Errc::kOk) {
     throw BadInput(fmt::format("{} is no policy; right values: {}", options.policy, tmh::policy_values()));
   }
   return result;
 }
 
-std::vector<std::string> worker_arguments(const Options &options, const std::string &folder, std::uint32_t slot) {
-  std::vector<std::string> arguments = {"--worker",  std::to_string(slot),
-                                        "--parent",  std::to_string(::getpid()),
-                                        "--workers", std::to_string(options.workers),
-                                        "--domain",  folder};
+std::vector<std::string> worker_arguments(const Options &options, const std::string &folder, std::uint32_t slot,
+                                          int ledger) {
+  std::vector<std::string> arguments = {"--worker",           std::to_string(slot),
+                                        "--parent",           std::to_string(::getpid()),
+                                        "--ledger",           std::to_string(ledger),
+                                        "--workers",          std::to_string(options.workers),
+                                        "--domain",           folder,
+                                        "--durability",       options.durability,
+                                        "--checkpoint-bytes", std::to_string(options.checkpoint_bytes)};
   const auto pass = [&](const char *name, const std::string &value) {
     if (!value.empty()) arguments.insert(arguments.end(), {name, value});
   };

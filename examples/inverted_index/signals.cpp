@@ -2,6 +2,7 @@
 #include "examples/inverted_index/signals.h"
 
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -45,6 +46,13 @@ void Signals::wait(int timeout_ms) {
   while (::read(descriptor_, &info, sizeof info) == static_cast<::ssize_t>(sizeof info)) {
     if (info.ssi_signo != SIGCHLD) throw Interrupted(static_cast<int>(info.ssi_signo));
   }
+}
+
+void die_with(::pid_t parent) {
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+    throw std::system_error(errno, std::generic_category(), "cannot ask to be killed with the parent");
+  // It may have died before the line above.
+  if (::getppid() != parent) ::_exit(1);
 }
 
 }  // namespace inverted_index

@@ -3,6 +3,8 @@
 //            destructor (children, temporary folder) does its work on the way out.
 #pragma once
 
+#include <sys/types.h>
+
 #include <csignal>
 #include <stdexcept>
 #include <string>
@@ -31,5 +33,8 @@ class Signals {
   sigset_t original_{};
   int descriptor_ = -1;
 };
+
+// A process must not outlive the one it belongs to, even one that was killed. `parent`: who started this process.
+void die_with(::pid_t parent);
 
 }  // namespace inverted_index

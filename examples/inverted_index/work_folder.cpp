@@ -1,7 +1,11 @@
 // examples/inverted_index/work_folder.cpp -- makes and removes it.
 #include "examples/inverted_index/work_folder.h"
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
+
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -34,6 +38,25 @@ WorkFolder::WorkFolder(const std::string &given) : path_(given), temporary_(give
 WorkFolder::~WorkFolder() {
   std::error_code ignored;  // nothing better to do in a destructor than to leave what cannot be removed
   if (temporary_) fs::remove_all(path_, ignored);
+}
+
+std::string WorkFolder::file_system() const {
+  struct statfs info {};
+  if (::statfs(path_.c_str(), &info) != 0) return "unknown file system";
+  switch (static_cast<std::uint64_t>(info.f_type)) {
+    case TMPFS_MAGIC:
+      return "tmpfs: memory, where nothing survives a real power cut";
+    case EXT4_SUPER_MAGIC:
+      return "ext4";
+    case XFS_SUPER_MAGIC:
+      return "xfs";
+    case BTRFS_SUPER_MAGIC:
+      return "btrfs";
+    case OVERLAYFS_SUPER_MAGIC:
+      return "overlayfs";
+    default:
+      return fmt::format("file system {:#x}", info.f_type);
+  }
 }
 
 }  // namespace inverted_index

@@ -15,6 +15,8 @@ class WorkFolder {
   ~WorkFolder();
 
   [[nodiscard]] const std::string &path() const noexcept { return path_; }
+  // Where it lies: what "durable" can mean there. E.g. "ext4".
+  [[nodiscard]] std::string file_system() const;
   [[nodiscard]] bool temporary() const noexcept { return temporary_; }
 
  private:

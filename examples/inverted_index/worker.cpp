@@ -5,12 +5,7 @@
 // Sharing:   a kill at any instruction loses only what this process has in its own memory.
 #include "examples/inverted_index/worker.h"
 
-#include <signal.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,6 +13,8 @@
 #include <fmt/format.h>
 
 #include "examples/inverted_index/index.h"
+#include "examples/inverted_index/ledger.h"
+#include "examples/inverted_index/signals.h"
 #include "examples/inverted_index/words.h"
 
 namespace inverted_index {
@@ -25,16 +22,10 @@ namespace {
 
 constexpr std::size_t kNoBatch = static_cast<std::size_t>(-1);
 
-// A worker must not outlive the program it belongs to, even one that was killed.
-void die_with(::pid_t parent) {
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) throw std::runtime_error("cannot ask to be killed with the parent");
-  // It may have died before the line above.
-  if (::getppid() != parent) ::_exit(static_cast<int>(Exit::kInterrupted));
-}
-
 class Worker {
  public:
-  Worker(const tmh::Domain &domain, Index &index) : domain_(domain), index_(index) {
+  Worker(const tmh::Domain &domain, Index &index, const Ledger &ledger)
+      : domain_(domain), index_(index), ledger_(ledger) {
     tmh::query(domain_, [&] {
       lane_count_ = index_.lanes.size();
       counts_.resize(index_.shards.size());
@@ -65,6 +56,7 @@ class Worker {
         merge(index_.shards[place.shard], counts);
         return ++lane.next_unit;
       });
+      ledger_.acknowledge(lane_index, unit);  // in a strict domain it is durable now, whoever has done it
     }
   }
 
@@ -105,6 +97,7 @@ class Worker {
 
   const tmh::Domain &domain_;
   Index &index_;
+  const Ledger &ledger_;
   std::size_t lane_count_ = 0;
   std::size_t batch_in_hand_ = kNoBatch;
   std::vector<std::vector<WordCount>> counts_;  // by shard
@@ -114,11 +107,12 @@ class Worker {
 
 void run_worker(const Options &options) {
   die_with(options.parent);
+  const Ledger ledger(options.ledger);
   const auto slot = static_cast<std::uint32_t>(options.worker_slot);
   tmh::Domain domain =
       tmh::Domain::open(options.domain_folder, domain_options(options, fmt::format("worker-{}", slot)));
   const tmh::Segment segment = domain.map(kSegmentFile);
-  Worker(domain, *segment.root<Index>(kRootName)).run(slot, options.workers);
+  Worker(domain, *segment.root<Index>(kRootName), ledger).run(slot, options.workers);
   domain.close();
 }
 

@@ -110,7 +110,8 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage
   step(Step::kCommitLinked);
   log(writes, stamp);
   step(Step::kCommitLogged);
-  if (memory_.log_state() != nullptr) memory_.log_state()->append_lsn[stamp & 1] = log_end;
+  if (memory_.log_state() != nullptr)
+    memory_.log_state()->append_lsn[stamp & 1].store(log_end, std::memory_order_relaxed);
   state.clock.store(stamp, std::memory_order_seq_cst);  // the commit point; seq_cst: file head
   step(Step::kCommitPublished);
   return stamp;

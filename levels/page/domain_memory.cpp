@@ -71,6 +71,9 @@ Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durabi
     if (const Errc error = platform::replace_file(file, made.get(), sizeof *made); error != Errc::kOk) return error;
     if (durability != 0) {
       if (const Errc error = platform::sync_folder(folder_); error != Errc::kOk) return error;
+      // The folder's own name, made by us or just before. A parent that we may not read is somebody else's to sync.
+      const Errc error = platform::sync_folder(folder_ + "/..");
+      if (error != Errc::kOk && error != Errc::kPermission) return error;
     }
   }
   std::string bytes;
@@ -92,6 +95,8 @@ Errc DomainMemory::settle_sizes() noexcept {
     if (record.state == 0 || record.size_check == ~record.size_bytes) continue;
     struct stat info {};
     const bool exists = stat(segment_path(record).c_str(), &info) == 0;
+    // Whoever promised may have died before it was on disk; others may be here and use the size at once.
+    if (const Errc error = sync_control(&record, sizeof record); error != Errc::kOk) return error;
     std::string why;
     if (const Errc error = storage::settle_size(&record, exists ? static_cast<std::uint64_t>(info.st_size) : 0, &why);
         error != Errc::kOk)
@@ -231,6 +236,12 @@ Errc DomainMemory::start_over() noexcept {
   return open_segments();
 }
 
+Errc DomainMemory::promise_size(std::uint32_t number, std::uint64_t size_bytes) noexcept {
+  if (!is_durable()) return Errc::kOk;
+  storage::promise_size(&control_->segments[number], size_bytes);
+  return sync_control(&control_->segments[number], sizeof control_->segments[number]);
+}
+
 Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept {
   if (!is_durable()) return Errc::kOk;
   const std::string file = path("tmh.control");
@@ -316,6 +327,8 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
       if (const Errc error = platform::sync_folder(folder_of(segment_path(record))); error != Errc::kOk) return error;
     }
   }
+  // address_next before the record: one that reaches beyond it would be refused.
+  if (const Errc error = sync_control(&control_->header, 512); error != Errc::kOk) return error;
   storage::SegmentRecordV1 &entry = control_->segments[number];
   storage::SegmentRecordV1 sealed = record;
   sealed.state = 0;
@@ -326,11 +339,8 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
   entry.checksum = sealed.checksum;
   // release: whoever sees state 1 sees the rest. Death before it leaves a free record.
   std::atomic_ref<std::uint32_t>(entry.state).store(1, std::memory_order_release);
-  // Record and address_next, each within one sector: a power cut leaves the old or the new one.
-  for (const auto &[at, bytes] :
-       {std::pair<const void *, std::size_t>{&control_->header, 512}, {&entry, sizeof entry}}) {
-    if (const Errc error = sync_control(at, bytes); error != Errc::kOk) return error;
-  }
+  // Within one sector: a power cut leaves the old or the new one.
+  if (const Errc error = sync_control(&entry, sizeof entry); error != Errc::kOk) return error;
   std::atomic_ref<std::uint32_t>(control_->header.segment_generation).fetch_add(1, std::memory_order_release);
   return open_segments();
 }

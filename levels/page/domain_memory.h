@@ -100,6 +100,8 @@ class DomainMemory {
   [[nodiscard]] Errc open_segments() noexcept;
   // Writes a record and opens it. The file exists and is long enough afterwards.
   [[nodiscard]] Errc add_segment(std::uint32_t number, const storage::SegmentRecordV1 &record) noexcept;
+  // Durable domains: the size is on disk before it is shown to anybody; the file is that long. REQUIRES the folder lock.
+  [[nodiscard]] Errc promise_size(std::uint32_t number, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] std::string segment_path(const storage::SegmentRecordV1 &record) const;
   [[nodiscard]] std::atomic_ref<std::uint64_t> segment_size(std::uint32_t number) const noexcept {
     return std::atomic_ref<std::uint64_t>(control_->segments[number].size_bytes);

@@ -75,10 +75,12 @@ DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
   const DomainState &domain = memory_.state();
   if (s.error.load(std::memory_order_relaxed) != 0) return Room::kFailed;
   if (beyond_durable_) return Room::kSegment;
-  const std::uint64_t backlog = domain.log_head.load(std::memory_order_relaxed) - point().position;
+  const std::uint64_t backlog =
+      domain.log_head.load(std::memory_order_relaxed) - s.durable_position.load(std::memory_order_relaxed);
   // The ring entries of what is not written yet must stay. A commit too wide for the ring leaves it full at once.
   if (backlog > kBacklogPages || (backlog != 0 && backlog + writes > kLogEntries)) return Room::kFlush;
-  *end = plan_.end_behind(s.append_lsn[domain.clock.load(std::memory_order_relaxed) & 1], s.file_bytes);
+  const std::uint64_t clock = domain.clock.load(std::memory_order_relaxed);
+  *end = plan_.end_behind(s.append_lsn[clock & 1].load(std::memory_order_relaxed), s.file_bytes);
   return *end <= s.ready_lsn.load(std::memory_order_acquire) ? Room::kYes : Room::kFile;
 }
 
@@ -128,7 +130,9 @@ Errc DurableLog::make_file() noexcept {
 
 Errc DurableLog::prepare_files(std::uint64_t files_ahead) noexcept {
   const LogState &s = state();
-  return make_files_up_to(std::max(s.append_lsn[0], s.append_lsn[1]) + files_ahead * s.file_bytes);
+  const Lsn end =
+      std::max(s.append_lsn[0].load(std::memory_order_relaxed), s.append_lsn[1].load(std::memory_order_relaxed));
+  return make_files_up_to(end + files_ahead * s.file_bytes);
 }
 
 Errc DurableLog::make_files_up_to(Lsn end) noexcept {
@@ -214,7 +218,8 @@ void DurableLog::await_company() const noexcept {
     const Crowd present = crowd();
     if (present.active < group_.active_min || present.waiting * 100 >= present.active * group_.waiting_percent) return;
     const std::uint64_t clock = memory_.state().clock.load(std::memory_order_acquire);
-    if (s.append_lsn[clock & 1] - s.durable_lsn.load(std::memory_order_relaxed) >= group_.bytes) return;
+    const Lsn end = s.append_lsn[clock & 1].load(std::memory_order_relaxed);
+    if (end - s.durable_lsn.load(std::memory_order_relaxed) >= group_.bytes) return;
     const std::uint64_t now = platform::monotonic_ns();
     if (deadline == 0) deadline = now + std::uint64_t{group_.wait_us} * 1000;
     if (now >= deadline) return;
@@ -241,6 +246,7 @@ void DurableLog::follow(std::uint32_t event) noexcept {
 }
 
 Errc DurableLog::fail_log(Errc error) noexcept {
+  if (writer_.could_not_open()) return error;  // this process's own trouble: what it did not write others will
   const std::string detail = platform::failure_detail();
   state().error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
   return fail(error, detail);
@@ -253,6 +259,7 @@ Errc DurableLog::write_published() noexcept {
   // acquire: entries and slots of these commits are there
   const std::uint64_t clock = memory_.state().clock.load(std::memory_order_acquire);
   storage::FlushPoint at = point();
+  if (at.clock != s.durable_clock.load(std::memory_order_relaxed)) writer_.announce();  // its writer died first
   if (at.clock == clock) return Errc::kOk;
   writer_.start();
   if (platform::is_planted(platform::Planted::kAcknowledgeBeforeSync))

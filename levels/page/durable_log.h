@@ -11,7 +11,7 @@
 //            disk is an error before the commit point, never after.
 // Errors:    kDiskFull and kPermission of making a log file: the commit aborts, later ones may succeed. An error of writing the log is kept in
 //            LogState::error: what was published and not acknowledged may or may not survive; the domain takes no more commits until
-//            all have closed it and recovery has read the log.
+//            all have closed it and recovery has read the log. But not a process's being out of descriptors: others write for it.
 // Sharing:   one object per process, used by its instance's thread and its housekeeper; LogState::lock is the writer's.
 // Contexts:  not in handlers.
 // Source:    DESIGN D1, D2, D5; LIBTP, sections 3.1.1 and 4.2 (group commit); thesis, section 3.2 (its log of whole pages).

@@ -23,9 +23,13 @@ void seal(SegmentRecordV1 *record) noexcept {
   record->checksum = control_checksum(record, offsetof(SegmentRecordV1, checksum));
 }
 
+void promise_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept {
+  std::atomic_ref<std::uint64_t>(record->size_check).store(~size_bytes, std::memory_order_release);
+}
+
 void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept {
   // The complement first, and both in one sector: after death in between settle_size() sees a complement that says more.
-  std::atomic_ref<std::uint64_t>(record->size_check).store(~size_bytes, std::memory_order_release);
+  promise_size(record, size_bytes);
   // release: whoever reads the size finds the file that long
   std::atomic_ref<std::uint64_t>(record->size_bytes).store(size_bytes, std::memory_order_release);
 }

@@ -76,7 +76,9 @@ static_assert(sizeof(ControlFile) == kControlBytes);
 void seal(ControlHeaderV1 *header) noexcept;
 void seal(SegmentRecordV1 *record) noexcept;
 
-// The segment's size, in a record that others may be reading. REQUIRES: the folder lock; the file is long enough.
+// The segment's size, in a record that others may be reading. REQUIRES: the folder lock; the file is long enough. In a durable domain
+// promise_size() first, and that on disk: others use a size as soon as they see it, and the log must not name pages that a power cut takes.
+void promise_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
 void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
 // Decides a record whose size and complement differ, by the length of its file (0: there is none). Only the size can become larger.
 // kCorrupt: no growth that was cut short looks like this. REQUIRES: verify_control() took it; the folder lock.

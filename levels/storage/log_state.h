@@ -18,7 +18,7 @@
 namespace tmh::storage {
 
 inline constexpr std::uint64_t kLogStateMagic = 0x3130'5453'474f'4c54ull;  // "TLOGST01"
-inline constexpr std::uint32_t kLogStateVersion = 1;
+inline constexpr std::uint32_t kLogStateVersion = 2;
 
 // Everything before it is durable.
 struct FlushPoint {
@@ -36,14 +36,16 @@ struct alignas(64) LogState {
   std::uint64_t reserved_zero[5];
   alignas(64) platform::SharedLock lock;  // the writer's
   std::atomic<std::uint32_t> error;       // Errc of a write that failed; never taken back
+  std::atomic<std::uint32_t> data_error;  // the same of syncing a data file: what was lost there only the log has
   alignas(64) std::atomic<std::uint64_t> durable_clock;
   std::atomic<Lsn> durable_lsn;
   std::atomic<std::uint32_t> event;     // futex: changes with every flush
   std::atomic<std::uint32_t> sleepers;  // on `event`; a dead sleeper costs a system call per flush, no more
   alignas(64) std::atomic<std::uint64_t> flushes;
   FlushPoint point[2];
-  std::atomic<Lsn> ready_lsn;  // log files exist up to here
-  alignas(64) Lsn append_lsn[2];
+  std::atomic<Lsn> ready_lsn;                   // log files exist up to here
+  std::atomic<std::uint64_t> durable_position;  // of the last point; read without the lock
+  alignas(64) std::atomic<Lsn> append_lsn[2];   // atomic: the housekeeper reads them without the lock
   // Points passed, an eighth of a file apart: where a checkpoint may start although a reader keeps later versions from going home.
   alignas(64) FlushPoint passed[32];
   std::uint64_t passed_count;  // ever

@@ -1,6 +1,9 @@
 // levels/storage/log_writer.cpp -- placing records, writing blocks.
 #include "levels/storage/log_writer.h"
 
+#include <unistd.h>
+
+#include <cassert>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -54,6 +57,7 @@ void LogWriter::attach(const std::string &folder, LogState *state, std::byte *ta
 
 void LogWriter::start() noexcept {
   const std::uint64_t flushes = state_->flushes.load(std::memory_order_acquire);
+  could_not_open_ = false;
   start_ = end_ = state_->point[flushes & 1].lsn;
   block_ = block_of(end_);
   std::memcpy(buffer_.get(), tails_ + (flushes & 1) * kLogBlockBytes, end_ - block_);
@@ -72,6 +76,9 @@ Errc LogWriter::make_place(std::size_t bytes) noexcept {
   if (lsn != end_) {
     const std::uint64_t rest = (state_->file_bytes - end_ % state_->file_bytes) % state_->file_bytes;
     if (rest >= kFileEndRecordBytes) {
+      if (end_ - block_ + kFileEndRecordBytes > kBufferBytes) {
+        if (const Errc error = write(); error != Errc::kOk) return error;
+      }
       RecordHeaderV1 fields{};
       fields.stamp = state_->point[state_->flushes.load(std::memory_order_relaxed) & 1].clock;
       end_ += write_file_end_record(cursor(), placed(fields));
@@ -107,13 +114,16 @@ Errc LogWriter::write() noexcept {
   const std::uint64_t index = file_of(block_, state_->file_bytes);
   if (index != file_index_ || !file_.is_open()) {
     file_index_ = ~0ull;
-    if (const Errc error = file_.open(log_file_path(folder_, index), platform::DiskFile::Mode::kReadWrite);
-        error != Errc::kOk)
-      return fail(Errc::kLogMissing, platform::failure_detail());
+    const std::string path = log_file_path(folder_, index);
+    if (const Errc error = file_.open(path, platform::DiskFile::Mode::kReadWrite); error != Errc::kOk) {
+      could_not_open_ = ::access(path.c_str(), F_OK) == 0;
+      return could_not_open_ ? error : fail(Errc::kLogMissing, platform::failure_detail());
+    }
     file_index_ = index;
   }
   if (!file_.is_whole(state_->file_bytes)) return fail(Errc::kLogMissing, file_.path() + " was removed or cut short");
   const std::uint64_t padded = (bytes + kLogBlockBytes - 1) & ~(kLogBlockBytes - 1);
+  assert(padded <= kBufferBytes);
   std::memset(buffer_.get() + bytes, 0, padded - bytes);
   step(Step::kLogWrite);
   if (const Errc error = file_.write_durable(block_ % state_->file_bytes, buffer_.get(), padded); error != Errc::kOk)
@@ -132,18 +142,31 @@ void LogWriter::publish(std::uint64_t position, std::uint64_t clock, std::uint64
   std::memcpy(tails_ + (flushes & 1) * kLogBlockBytes, buffer_.get(), end_ - block_);
   step(Step::kLogPointFilled);
   state_->flushes.store(flushes, std::memory_order_release);  // whoever inherits the lock sees point and tail
+  step(Step::kLogPointCounted);
   const std::uint64_t count = state_->passed_count;
   constexpr std::uint64_t kPassed = sizeof state_->passed / sizeof state_->passed[0];
   if (count == 0 || end_ - state_->passed[(count - 1) % kPassed].lsn >= state_->file_bytes / 8) {
-    state_->passed[count % kPassed] = next;
+    FlushPoint &passed = state_->passed[count % kPassed];
+    passed.clock = ~0ull;  // half an entry, left by a death, is no point that a checkpoint takes
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    passed.position = position;
+    passed.lsn = end_;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    passed.clock = clock;
     state_->passed_count = count + 1;
   }
   state_->log_bytes.fetch_add(end_ - start_, std::memory_order_relaxed);
   state_->log_commits.fetch_add(commits, std::memory_order_relaxed);
-  state_->durable_lsn.store(end_, std::memory_order_relaxed);
-  state_->durable_clock.store(clock, std::memory_order_release);  // homes and acknowledgements may follow
+  announce();
   step(Step::kLogPublished);
   start_ = end_;
+}
+
+void LogWriter::announce() noexcept {
+  const FlushPoint &point = state_->point[state_->flushes.load(std::memory_order_relaxed) & 1];
+  state_->durable_position.store(point.position, std::memory_order_relaxed);
+  state_->durable_lsn.store(point.lsn, std::memory_order_relaxed);
+  state_->durable_clock.store(point.clock, std::memory_order_release);  // homes and acknowledgements may follow
 }
 
 }  // namespace tmh::storage

@@ -1,7 +1,7 @@
 // levels/storage/log_writer.h -- puts records behind one another into log files, durably.
 // Shape:     a buffer of whole blocks that begins with the block in which the log ends; full ones are written as they come. The bytes of
 //            that block which are durable already are written again with it: sectors of 512 bytes are old or new, and hold them in both.
-// Errors:    kLogMissing when the file is gone or cut short; kIo, kDiskFull, kReadOnly of the write.
+// Errors:    kLogMissing when the file is gone or cut short; kIo, kDiskFull, kReadOnly of the write; kIo of opening (no descriptors).
 // Sharing:   one thread at a time, which holds LogState::lock (or is alone in the domain).
 // Contexts:  not in handlers.
 // Source:    DESIGN D1, D5, D7; LIBTP, section 3.1.1 (log manager).
@@ -52,6 +52,10 @@ class LogWriter {
   [[nodiscard]] Errc write() noexcept;
   // Publishes it: everything before `clock` and `position` is durable.
   void publish(std::uint64_t position, std::uint64_t clock, std::uint64_t commits) noexcept;
+  // What publish() does last: tells of the point that counts. Also for a writer that died before it did.
+  void announce() noexcept;
+  // The last write() failed because this process could not open the log file that is there: nothing was tried, others may write on.
+  [[nodiscard]] bool could_not_open() const noexcept { return could_not_open_; }
   [[nodiscard]] Lsn end() const noexcept { return end_; }
 
  private:
@@ -68,6 +72,7 @@ class LogWriter {
   Lsn block_ = 0;                                        // LSN of the buffer's first byte, block-aligned
   Lsn end_ = 0;                                          // behind the last record appended
   Lsn start_ = 0;                                        // of the batch
+  bool could_not_open_ = false;
 };
 
 }  // namespace tmh::storage

@@ -92,6 +92,10 @@ class Recovery {
                                           ": the data files hold everything up to LSN " + std::to_string(from_.lsn));
     if (const Errc error = source_.open(); error != Errc::kOk) return error;
     if (const Errc error = check(); error != Errc::kOk) return error;
+    if (plan_.is_cut && plan_.end < from_.durable_lsn)
+      return fail(Errc::kBadArgument, "the point in time ends at LSN " + std::to_string(plan_.end) +
+                                          ", and the data files may hold commits up to LSN " +
+                                          std::to_string(from_.durable_lsn));
     report_->read_us = us_since(start);
     if (const Errc error = store(); error != Errc::kOk) return error;
     if (const Errc error = mark(); error != Errc::kOk) return error;

@@ -55,7 +55,8 @@ struct RecoveryReport {
 // Replays into the data files named by `control` (paths relative to `folder`; their sizes settled, see control.h), then stores a
 // checkpoint at next_lsn under a generation above every one in the log. The caller writes the kOpen record there, with the payload
 // `report->open`, before any other. The log file of next_lsn is made whole, copied from log_folder, or removed when it is cut short or
-// its header is damaged and it holds nothing. kBadArgument when until_lsn lies before the checkpoint.
+// its header is damaged and it holds nothing. kBadArgument when the point lies before the checkpoint's durable_lsn: the
+// data files may hold later commits.
 [[nodiscard]] Errc recover(const std::string &folder, const ControlFile &control, CheckpointFile *checkpoint,
                            const RecoveryOptions &options, RecoveryReport *report) noexcept;
 

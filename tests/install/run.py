@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""run.py -- installs the build to a temporary prefix and uses it from outside: CMake package, pkg-config, shared, static.
+"""run.py -- installs the build to a temporary prefix and uses it from outside: CMake package, pkg-config, shared, static; the tmh
+command and the manual pages.
 
 The prefix is moved after the install (packages may not remember where they were made) and has a space in its name.
 Every program is built in a folder outside the source tree and must print 10.
@@ -69,6 +70,24 @@ def pkg_config_project(arguments, prefix, libdir, work):
     expect_ten(c_program, work)
 
 
+def manual_and_command(arguments, prefix, work):
+    """Every page of man/ lies where man looks for it; the installed tmh command runs."""
+    pages = os.path.join(os.path.dirname(os.path.dirname(HERE)), "man")
+    for page in sorted(os.listdir(pages)):
+        if not page[-1].isdigit():
+            continue
+        section = page.rsplit(".", 1)[1]
+        path = os.path.join(prefix, arguments.mandir, "man" + section, page)
+        if section == "1" and not arguments.tool:
+            continue
+        if not os.path.isfile(path):
+            raise SystemExit(f"{path} was not installed")
+    if arguments.tool:
+        printed = run([os.path.join(prefix, "bin", "tmh"), "--version"], work)
+        if not printed.startswith("tmh "):
+            raise SystemExit(f"tmh --version printed {printed!r}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
@@ -76,12 +95,15 @@ def main():
     parser.add_argument("--cc", required=True)
     parser.add_argument("--cxx", required=True)
     parser.add_argument("--libdir", required=True)
+    parser.add_argument("--mandir", required=True)
+    parser.add_argument("--tool", action="store_true", help="the tmh command was built")
     parser.add_argument("--flags", default=[], type=str.split)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tmh-install-") as work:
         first, prefix = os.path.join(work, "first"), os.path.join(work, "moved prefix")
         run([arguments.cmake, "--install", arguments.build, "--prefix", first], work)
         os.rename(first, prefix)
+        manual_and_command(arguments, prefix, work)
         cmake_project(arguments, prefix, work, "cxx", ["counter_shared", "counter_static", "counter_xac_static"])
         cmake_project(arguments, prefix, work, "c", ["counter_xac"])
         pkg_config_project(arguments, prefix, arguments.libdir, work)

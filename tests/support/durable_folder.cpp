@@ -1,0 +1,64 @@
+// tests/support/durable_folder.cpp -- children that make domains.
+#include "tests/support/durable_folder.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/children.h"
+
+namespace tmh::test {
+
+DomainOptions durable_options(Durability durability) {
+  DomainOptions options;
+  options.durability = durability;
+  options.log_file_bytes = kSmallLogBytes;
+  return options;
+}
+
+SegmentOptions raw_pages(std::uint64_t pages) {
+  SegmentOptions options;
+  options.layout = Layout::kRaw;
+  options.size_bytes = pages * kPageBytes;
+  return options;
+}
+
+std::uint64_t &word_of(const Segment &segment, std::uint64_t page, std::uint64_t index) {
+  return reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes)[index];
+}
+
+void in_domain(const std::string &folder, const DomainOptions &options, Ending ending,
+               const std::function<void(const Domain &, const Segment &)> &body) {
+  const ChildEnd end = run_in_child("domain maker", [&] {
+    auto *domain = new Domain(Domain::open(folder, options));  // a killed child never closes it
+    {
+      const Segment segment = domain->map("a.db", raw_pages(64));
+      body(*domain, segment);
+    }
+    if (ending != Ending::kClosed && !::testing::Test::HasFailure()) kill(getpid(), SIGKILL);
+    domain->close();
+    delete domain;
+  });
+  ASSERT_FALSE(end.hung);
+  if (ending == Ending::kClosed) {
+    ASSERT_TRUE(end.succeeded());
+  } else {
+    ASSERT_EQ(end.signal, SIGKILL);
+  }
+  if (ending != Ending::kPowerCut) return;
+  for (const auto &entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (name == "tmh.state" || name == "tmh.log.state" || name.starts_with("tmh.versions") || name == "tmh.commits" ||
+        name == "tmh.participants" || name == "tmh.accesses" || name.starts_with("tmh.pages."))
+      std::filesystem::remove(entry.path());
+  }
+}
+
+void commit(const Domain &domain, const Segment &segment, std::uint64_t count) {
+  for (std::uint64_t i = 1; i <= count; ++i) atomically(domain, [&] { word_of(segment, i % 64) = i; });
+}
+
+}  // namespace tmh::test

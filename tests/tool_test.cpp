@@ -1,0 +1,418 @@
+// tests/tool_test.cpp -- the tmh command on good domains, and on requests that it must refuse.
+// Invariants: (1) exit codes are those of tools/exit_code.h. (2) an error is one line on standard error that names the Errc and the exit
+//             code. (3) --json always prints documents that parse. (4) info, log dump and log verify change nothing.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <tmh/tmh.hpp>
+
+#include "tests/support/durable_folder.h"
+#include "tests/support/program.h"
+#include "tests/support/temp_folder.h"
+#include "tools/failure.h"
+#include "tools/moment.h"
+
+namespace tmh::test {
+namespace {
+
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+class Tool : public ::testing::Test {
+ protected:
+  static ProgramEnd tmh(Words words) {
+    words.insert(words.begin(), TMH_TOOL);
+    ProgramEnd end = run_program(words);
+    EXPECT_FALSE(end.hung) << words[1];
+    EXPECT_EQ(end.signal, 0) << words[1] << ": " << end.err;
+    return end;
+  }
+  static json tmh_json(Words words) {
+    words.emplace_back("--json");
+    const ProgramEnd end = tmh(words);
+    EXPECT_EQ(end.exit_code, 0) << end.err;
+    return json::parse(end.out, nullptr, false);
+  }
+  static void expect_refused(const Words &words, const std::string &errc, int exit_code) {
+    const ProgramEnd plain = tmh(words);
+    EXPECT_EQ(plain.exit_code, exit_code) << words[0] << ": " << plain.err;
+    EXPECT_NE(plain.err.find("(" + errc + ", exit code " + std::to_string(exit_code) + ")\n"), std::string::npos)
+        << words[0] << ": " << plain.err;
+    EXPECT_EQ(std::count(plain.err.begin(), plain.err.end(), '\n'), 1) << plain.err;
+    Words with_json = words;
+    with_json.emplace_back("--json");
+    const ProgramEnd machine = tmh(with_json);
+    EXPECT_EQ(machine.exit_code, exit_code);
+    EXPECT_EQ(json::parse(machine.out, nullptr, false).value("error", ""), errc) << machine.out;
+  }
+  // All but the folder given by `domain`.
+  Words to_command(const std::string &name, const std::string &domain) const {
+    if (name == "log dump" || name == "log verify") return {"log", name.substr(4), domain};
+    if (name == "archive" || name == "backup") return {name, domain, folder_ / "to"};
+    return {name, domain};
+  }
+  std::string domain() const { return folder_ / "domain"; }
+
+  TempFolder folder_;
+};
+
+const std::vector<std::string> kAll = {"recover", "checkpoint", "archive", "backup", "log dump", "log verify", "info"};
+
+std::vector<json> lines_of(const std::string &text) {
+  std::vector<json> documents;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) documents.push_back(json::parse(line));
+  return documents;
+}
+
+std::map<std::string, std::string> content_of(const std::string &folder) {
+  std::map<std::string, std::string> files;
+  for (const auto &entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) files[entry.path()] = read_file(entry.path());
+  return files;
+}
+
+TEST(ToolText, EveryErrcHasItsOwnName) {
+  std::set<std::string> names;
+  for (int code = 0; code <= static_cast<int>(Errc::kDomainInUse); ++code) {
+    const std::string name = tools::errc_name(static_cast<Errc>(code));
+    EXPECT_EQ(name[0], 'k') << code;
+    EXPECT_TRUE(names.insert(name).second) << name;
+  }
+  EXPECT_STREQ(tools::errc_name(static_cast<Errc>(static_cast<int>(Errc::kDomainInUse) + 1)), "unknown");
+}
+
+TEST(ToolText, MomentsAreSecondsOrLocalTime) {
+  setenv("TZ", "UTC", 1);
+  tzset();
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  EXPECT_EQ(tools::parse_moment("0"), 0u);
+  EXPECT_EQ(tools::parse_moment("1732193280"), 1732193280 * kSecond);
+  EXPECT_EQ(tools::parse_moment("1732193280.25"), 1732193280 * kSecond + kSecond / 4);
+  EXPECT_EQ(tools::parse_moment("1732193280.000000001"), 1732193280 * kSecond + 1);
+  EXPECT_EQ(tools::parse_moment("2024-11-21 12:48:00"), 1732193280 * kSecond);
+  EXPECT_EQ(tools::parse_moment("2024-11-21T12:48:00.5"), 1732193280 * kSecond + kSecond / 2);
+  EXPECT_EQ(tools::parse_moment("2024-02-29 00:00:00"), 1709164800 * kSecond);
+  for (const char *wrong : {"",
+                            ".",
+                            "1.",
+                            ".5",
+                            "-1",
+                            "+1",
+                            "1e9",
+                            "1.0000000001",
+                            "18446744074",
+                            "2024-11-21",
+                            "now",
+                            "2024-11-31 12:00:00",
+                            "2023-02-29 00:00:00",
+                            "2024-13-01 00:00:00",
+                            "2024-11-21 24:00:00",
+                            "2024-11-21 12:60:00",
+                            "2024-11-21 12:48:60",
+                            "24-11-21 12:48:00",
+                            "2024-11-21 12:48:00Z",
+                            "2024-11-21  12:48:00",
+                            "1960-01-01 00:00:00",
+                            "2024-11-21 12:48:0x",
+                            "2024/11/21 12:48:00"})
+    EXPECT_EQ(tools::parse_moment(wrong), std::nullopt) << '"' << wrong << '"';
+  EXPECT_EQ(tools::moment_text(1732193280 * kSecond + 1000), "2024-11-21 12:48:00.000001");
+  EXPECT_EQ(tools::moment_text(0), "-");
+  const auto latest = ~std::uint64_t{0};
+  EXPECT_EQ(tools::moment_text(latest).substr(0, 4), "2554");
+}
+
+TEST(ToolText, SizesAndDurationsKeepThreeDigits) {
+  EXPECT_EQ(tools::bytes_text(0), "0 B");
+  EXPECT_EQ(tools::bytes_text(1023), "1023 B");
+  EXPECT_EQ(tools::bytes_text(1536), "1.5 KiB");
+  EXPECT_EQ(tools::bytes_text((1u << 20) - 1), "1.0 MiB");
+  EXPECT_EQ(tools::bytes_text(~0ull), "16.0 EiB");
+  EXPECT_EQ(tools::duration_text(999), "999 us");
+  EXPECT_EQ(tools::duration_text(1500), "1.5 ms");
+  EXPECT_EQ(tools::duration_text(999'990), "1.00 s");
+  EXPECT_EQ(tools::counted(1, "page"), "1 page");
+  EXPECT_EQ(tools::counted(0, "page"), "0 pages");
+}
+
+TEST_F(Tool, WrongCommandLinesEndWith64) {
+  const std::vector<Words> wrong = {{},
+                                    {"unknown"},
+                                    {"recover"},
+                                    {"checkpoint"},
+                                    {"archive", domain()},
+                                    {"backup", domain()},
+                                    {"log"},
+                                    {"log", "unknown", domain()},
+                                    {"log", "dump"},
+                                    {"info"},
+                                    {"info", domain(), "more"},
+                                    {"info", domain(), "--unknown"},
+                                    {"log", "dump", domain(), "--from", "first"},
+                                    {"log", "dump", domain(), "--from", "-1"},
+                                    {"recover", domain(), "--threads", "-1"},
+                                    {"recover", domain(), "--until-lsn", "99999999999999999999"},
+                                    {"recover", domain(), "--until-time", "yesterday"},
+                                    {"recover", domain(), "--until-lsn", "1", "--until-time", "1"}};
+  for (const Words &words : wrong) {
+    const ProgramEnd end = tmh(words);
+    EXPECT_EQ(end.exit_code, 64) << ::testing::PrintToString(words);
+    EXPECT_FALSE(end.err.empty()) << ::testing::PrintToString(words);
+  }
+  EXPECT_FALSE(std::filesystem::exists(domain()));
+}
+
+TEST_F(Tool, HelpHasAnExampleAndTheExitCodes) {
+  for (const std::string &name : kAll) {
+    Words words = to_command(name, domain());
+    words.emplace_back("--help");
+    const ProgramEnd end = tmh(words);
+    EXPECT_EQ(end.exit_code, 0) << name;
+    EXPECT_NE(end.out.find("Example: tmh " + name), std::string::npos) << name << end.out;
+    EXPECT_NE(end.out.find("Exit code: 0"), std::string::npos) << name;
+  }
+  EXPECT_EQ(tmh({"--help"}).exit_code, 0);
+  EXPECT_EQ(tmh({"--version"}).out.substr(0, 6), "tmh 0.");
+}
+
+TEST_F(Tool, WhatIsNoDomainIsRefusedAndNothingIsMade) {
+  for (const std::string &name : kAll) {
+    expect_refused(to_command(name, domain()), "kNotADomain", 3);
+    expect_refused(to_command(name, folder_.path()), "kNotADomain", 3);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+TEST_F(Tool, AVolatileDomainHasInfoAndNothingElse) {
+  in_domain(domain(), DomainOptions{}, Ending::kClosed, [](const Domain &, const Segment &) {});
+  for (const std::string &name : kAll) {
+    if (name != "info") expect_refused(to_command(name, domain()), "kNotDurable", 3);
+  }
+  const json info = tmh_json({"info", domain()});
+  EXPECT_EQ(info["durability"], "none");
+  EXPECT_EQ(info["segments"][0]["name"], "a.db");
+  EXPECT_FALSE(info.contains("log"));
+}
+
+TEST_F(Tool, ReadingChangesNothing) {
+  in_domain(domain(), durable_options(), Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 100); });
+  const auto before = content_of(domain());
+  for (const char *name : {"log dump", "log verify", "info"}) EXPECT_EQ(tmh(to_command(name, domain())).exit_code, 0);
+  EXPECT_TRUE(content_of(domain()) == before);
+}
+
+TEST_F(Tool, DumpHasALinePerTransaction) {
+  in_domain(domain(), durable_options(), Ending::kKilled, [](const Domain &d, const Segment &s) {
+    commit(d, s, 10);
+    atomically(d, [&] {  // in parts: more than one record holds
+      for (std::uint64_t page = 0; page < 64; ++page)
+        for (std::uint64_t i = 0; i < 512; ++i) word_of(s, page, i) = page * i + 1000;
+    });
+    atomically(d, [&] {
+      word_of(s, 5, 8) = 1;
+      word_of(s, 5, 24) = word_of(s, 5, 25) = 2;
+    });
+  });
+  const ProgramEnd end = tmh({"log", "dump", domain(), "--json", "--pages"});
+  ASSERT_EQ(end.exit_code, 0) << end.err;
+  const std::vector<json> lines = lines_of(end.out);
+  ASSERT_EQ(lines.size(), 14u);  // the generation opens, 12 transactions, the end
+  EXPECT_EQ(lines.front()["type"], "open");
+  for (std::size_t i = 1; i <= 12; ++i) {
+    EXPECT_EQ(lines[i]["type"], "transaction");
+    EXPECT_EQ(lines[i]["stamp"], lines[1]["stamp"].get<std::uint64_t>() + i - 1);
+    EXPECT_EQ(lines[i]["changes"].size(), lines[i]["pages"]);
+    EXPECT_GT(lines[i]["time_ns"], 1'600'000'000'000'000'000u);
+    if (i > 1) {
+      EXPECT_GE(lines[i]["lsn"], lines[i - 1]["end"]);
+    }
+  }
+  EXPECT_EQ(lines[11]["pages"], 64);
+  EXPECT_GT(lines[11]["records"], 1);
+  EXPECT_EQ(lines[12]["changes"][0], json::parse(R"({"segment":0,"name":"a.db","page":5,"lines":"1,3","words":3})"));
+  EXPECT_EQ(lines.back()["state"], "clean");
+  EXPECT_EQ(lines.back()["lsn"], lines[12]["end"]);
+  // The same as text, and its last two transactions alone.
+  const std::string text = tmh({"log", "dump", domain()}).out;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 15);
+  const auto from = std::to_string(lines[11]["lsn"].get<std::uint64_t>());
+  EXPECT_EQ(lines_of(tmh({"log", "dump", domain(), "--from", from, "--json"}).out).size(), 3u);
+  EXPECT_NE(tmh({"log", "dump", domain(), "--pages"}).out.find("page 5, lines 1,3: 3 words"), std::string::npos);
+}
+
+TEST_F(Tool, DumpReadsFromWhereverThereAreFiles) {
+  in_domain(domain(), durable_options(), Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 10); });
+  EXPECT_EQ(lines_of(tmh({"log", "dump", domain(), "--json"}).out).size(), 1u) << "the checkpoint is behind everything";
+  EXPECT_EQ(lines_of(tmh({"log", "dump", domain(), "--from", "0", "--json"}).out).size(), 12u);
+  const ProgramEnd beyond = tmh({"log", "dump", domain(), "--from", "999999999999"});
+  EXPECT_EQ(beyond.exit_code, 0);
+  EXPECT_EQ(std::count(beyond.out.begin(), beyond.out.end(), '\n'), 2);
+  for (const auto &entry : std::filesystem::directory_iterator(domain()))
+    if (entry.path().filename().string().starts_with("tmh.log.0")) std::filesystem::remove(entry.path());
+  expect_refused({"log", "dump", domain(), "--from", "0"}, "kBadArgument", 3);
+}
+
+TEST_F(Tool, RecoverReplaysAndReports) {
+  in_domain(domain(), durable_options(), Ending::kPowerCut,
+            [](const Domain &d, const Segment &s) { commit(d, s, 100); });
+  const json report = tmh_json({"recover", domain()});
+  EXPECT_EQ(report["transactions"], 100);
+  EXPECT_EQ(report["tail_was_torn"], false);
+  EXPECT_EQ(tmh_json({"recover", domain(), "--threads", "1"})["transactions"], 0) << "again: nothing left to do";
+  EXPECT_EQ(tmh_json({"info", domain()})["open"], false);
+  in_domain(domain(), {}, Ending::kClosed, [](const Domain &, const Segment &s) { EXPECT_EQ(word_of(s, 36), 100u); });
+  EXPECT_NE(tmh({"recover", domain()}).out.find("was closed cleanly"), std::string::npos);
+}
+
+// A backup made before, the log files from then on, and a moment in between.
+TEST_F(Tool, RecoverStopsAtAnLsnOrATime) {
+  const std::string base = folder_ / "base", other = folder_ / "other";
+  in_domain(domain(), durable_options(), Ending::kPowerCut, [&](const Domain &d, const Segment &s) {
+    d.backup(base);
+    commit(d, s, 100);
+  });
+  std::filesystem::copy(base, other);
+  const std::vector<json> lines = lines_of(tmh({"log", "dump", domain(), "--json"}).out);
+  ASSERT_EQ(lines.size(), 101u);  // the backup's checkpoint lies in front of them
+  const json &fortieth = lines[39];
+  const auto number = [](const json &value) { return std::to_string(value.get<std::uint64_t>()); };
+  const Words at_lsn = {"recover", base, "--logs", domain(), "--until-lsn", number(fortieth["end"])};
+  EXPECT_EQ(tmh_json(at_lsn)["transactions"], 40);
+  in_domain(base, {}, Ending::kClosed, [](const Domain &, const Segment &s) {
+    EXPECT_EQ(word_of(s, 40), 40u);
+    EXPECT_EQ(word_of(s, 41), 0u);
+  });
+  const std::string time = number(fortieth["time_ns"]);
+  const std::string seconds = time.substr(0, time.size() - 9) + "." + time.substr(time.size() - 9);
+  expect_refused({"recover", other, "--until-lsn", "4095"}, "kBadArgument", 3);
+  expect_refused({"recover", other, "--logs", folder_ / "nowhere"}, "kIo", 3);
+  EXPECT_EQ(tmh_json({"recover", other, "--logs", domain(), "--until-time", seconds})["transactions"], 40);
+}
+
+// A domain that this process has open, while the command works on it.
+class ToolLive : public Tool {
+ protected:
+  void SetUp() override {
+    DomainOptions options = durable_options();
+    options.keep_log = true;
+    open_ = Domain::open(domain(), options);
+    segment_ = open_.map("a.db", raw_pages(64));
+    commit(open_, segment_, 100);
+  }
+  void TearDown() override { open_.close(); }
+  void fill_files(std::uint64_t count) {
+    for (std::uint64_t i = 1; i <= count; ++i)
+      atomically(open_, [&] {
+        for (std::uint64_t at = 0; at < 512; ++at) word_of(segment_, i % 64, at) += i;
+      });
+  }
+  Domain open_;
+  Segment segment_;
+};
+
+TEST_F(ToolLive, RecoverIsRefused) { expect_refused({"recover", domain()}, "kDomainInUse", 3); }
+
+TEST_F(ToolLive, InfoNamesTheParticipant) {
+  const json info = tmh_json({"info", domain()});
+  EXPECT_EQ(info["open"], true);
+  ASSERT_EQ(info["participants"].size(), 1u);
+  EXPECT_EQ(info["participants"][0]["pid"], getpid());
+  EXPECT_EQ(info["durability"], "strict");
+  EXPECT_EQ(info["detection"], "lazy");
+  EXPECT_EQ(info["log"]["keep_log"], true);
+  EXPECT_EQ(info["log"]["file_bytes"], kSmallLogBytes);
+  EXPECT_EQ(info["checkpoint"].size(), 2u);
+  EXPECT_TRUE(info["problems"].empty());
+  EXPECT_NE(tmh({"info", domain()}).out.find("process " + std::to_string(getpid())), std::string::npos);
+}
+
+TEST_F(ToolLive, CheckpointMovesTheStartOfRecovery) {
+  const json first = tmh_json({"checkpoint", domain()});
+  EXPECT_GT(first["lsn"], first["lsn_before"]);
+  EXPECT_EQ(tmh_json({"checkpoint", domain()})["lsn"], first["lsn"]);
+  EXPECT_NE(tmh({"checkpoint", domain()}).out.find("nothing to do"), std::string::npos);
+  EXPECT_EQ(open_.participants().size(), 1u) << "the command has left again";
+}
+
+TEST_F(ToolLive, CheckpointNamesTheReaderThatHoldsItBack) {
+  open_.begin_query();
+  (void)word_of(segment_, 0);
+  std::thread([&] {
+    usleep(150'000);
+    const ProgramEnd end = tmh({"checkpoint", domain()});
+    EXPECT_EQ(end.exit_code, 0) << end.err;
+    EXPECT_NE(end.out.find("process " + std::to_string(getpid())), std::string::npos) << end.out;
+  }).join();
+  open_.end_query();
+}
+
+TEST_F(ToolLive, ArchiveMovesLogFilesThatDumpFinds) {
+  fill_files(600);
+  const std::string archive = folder_ / "archive";
+  (void)tmh_json({"archive", domain(), archive});
+  fill_files(600);
+  const json second = tmh_json({"archive", domain(), archive});
+  EXPECT_FALSE(second["moved"].empty());
+  for (const json &file : second["moved"]) EXPECT_TRUE(std::filesystem::exists(file.get<std::string>()));
+  EXPECT_EQ(second["bytes"], second["moved"].size() * kSmallLogBytes);
+  const std::vector<json> lines =
+      lines_of(tmh({"log", "dump", domain(), "--logs", archive, "--from", "0", "--json"}).out);
+  EXPECT_EQ(lines.size(), 1302u);  // 100 + 1200 transactions, one generation, the end
+  expect_refused({"archive", domain(), domain()}, "kBadArgument", 3);
+}
+
+TEST_F(ToolLive, ABackupIsADomain) {
+  const json report = tmh_json({"backup", domain(), folder_ / "copy"});
+  EXPECT_GE(report["files"], 4);
+  expect_refused({"backup", domain(), folder_ / "copy"}, "kBadArgument", 3);
+  EXPECT_EQ(tmh({"log", "verify", folder_ / "copy"}).exit_code, 0);
+  EXPECT_EQ(tmh({"recover", folder_ / "copy"}).exit_code, 0);
+  in_domain(folder_ / "copy", {}, Ending::kClosed,
+            [](const Domain &, const Segment &s) { EXPECT_EQ(word_of(s, 36), 100u); });
+}
+
+TEST_F(ToolLive, TheLogIsReadWhileItIsWritten) {
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (std::uint64_t i = 0; !stop.load(); ++i) {
+      open_.begin();
+      for (std::uint64_t at = 0; at < 200; ++at) word_of(segment_, i % 64, at) += i;
+      (void)open_.end(Durability::kBuffered);
+      if (i % 5000 == 0) open_.checkpoint();
+    }
+  });
+  for (int round = 0; round < 10; ++round) {
+    const ProgramEnd verify = tmh({"log", "verify", domain()});
+    EXPECT_EQ(verify.exit_code, 0) << verify.out << verify.err;
+    EXPECT_NE(verify.out.find("the domain is open"), std::string::npos) << verify.out;
+    EXPECT_EQ(tmh({"log", "dump", domain(), "--pages"}).exit_code, 0);
+    EXPECT_EQ(tmh({"info", domain()}).exit_code, 0);
+  }
+  stop.store(true);
+  writer.join();
+}
+
+TEST_F(ToolLive, AFullDiskUnderStandardOutputIsAnError) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  const ProgramEnd end = run_program({TMH_TOOL, "info", domain()}, "/dev/full");
+  EXPECT_EQ(end.exit_code, 3);
+  EXPECT_NE(end.err.find("kDiskFull"), std::string::npos) << end.err;
+}
+
+}  // namespace
+}  // namespace tmh::test

@@ -1,0 +1,164 @@
+// tools/command_line.cpp -- the command line: subcommands, their options and help; errors.
+#include <charconv>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <new>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "tools/commands.h"
+#include "tools/failure.h"
+#include "tools/moment.h"
+#include "tools/print.h"
+
+namespace tmh::tools {
+
+namespace {
+
+constexpr const char *kExitCodes =
+    "Exit code: 0 done (log: clean end), 1 torn tail (log commands only), 2 the domain is damaged, 3 refused or "
+    "failed\n"
+    "(the message names the reason), 64 wrong command line. Manual pages: tmh(1), tmh-durability(7).";
+
+// CLI11 reads "-1" and numbers beyond 64 bits as some other number.
+std::string check_number(const std::string &text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc{} && end == text.data() + text.size();
+  return is_number ? std::string() : text + " is no number from 0 to 18446744073709551615";
+}
+
+class CommandLine {
+ public:
+  CommandLine() {
+    app_.name("tmh");
+    app_.set_version_flag("--version", "tmh " TMH_VERSION);
+    app_.require_subcommand(1);
+    app_.footer(kExitCodes);
+    add_recover();
+    add_live(LiveCommand::Kind::kCheckpoint, "checkpoint",
+             "Bring the data files up to the log, so that recovery starts here");
+    add_live(LiveCommand::Kind::kArchive, "archive",
+             "Checkpoint, then move the log files that recovery needs no more to the folder TO");
+    add_live(LiveCommand::Kind::kBackup, "backup", "A consistent copy of the domain in the new folder TO");
+    CLI::App *log = app_.add_subcommand("log", "Read the redo log; changes nothing, also while the domain is open");
+    log->require_subcommand(1);
+    add_log_dump(log);
+    add_log_verify(log);
+    add_info();
+  }
+
+  int run(int argc, const char *const *argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::Success &asked) {  // --help, --version
+      return app_.exit(asked);
+    } catch (const CLI::ParseError &error) {
+      (void)app_.exit(error);
+      return static_cast<int>(Exit::kUsage);
+    }
+    try {
+      const Exit exit = chosen_();
+      flush_output();
+      return static_cast<int>(exit);
+    } catch (const Error &error) {
+      return tell(error);
+    } catch (const std::bad_alloc &) {
+      return tell(Error(Errc::kOutOfMemory, "tmh"));
+    } catch (const std::exception &error) {
+      return tell(Error(Errc::kIo, error.what()));
+    }
+  }
+
+ private:
+  // Standard error: one sentence. Standard output, when JSON was asked for: the same as a document.
+  int tell(const Error &error) const {
+    std::fflush(stdout);
+    fmt::print(stderr, "tmh: {}\n", sentence(error));
+    if (json_ != nullptr && *json_) {
+      const Json document{
+          {"error", errc_name(error.errc())}, {"code", error.code().value()}, {"message", error.what()}};
+      std::fputs((document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n").c_str(), stdout);
+      std::fflush(stdout);
+    }
+    return static_cast<int>(exit_of(error.errc()));
+  }
+
+  template <class Command>
+  CLI::App *add(CLI::App *to, const char *name, const char *description, Command *command, const char *example) {
+    CLI::App *sub = to->add_subcommand(name, description);
+    sub->add_option("DOMAIN", command->domain, "folder of the domain")->required();
+    sub->add_flag("--json", command->json, "print JSON");
+    sub->footer(fmt::format("Example: {}\n{}", example, kExitCodes));
+    sub->final_callback([this, command] {
+      json_ = &command->json;
+      chosen_ = [command] { return tools::run(*command); };
+    });
+    return sub;
+  }
+
+  void add_recover() {
+    CLI::App *sub = add(&app_, "recover", "Bring a closed durable domain to the end of its log, or to a point in time",
+                        &recover_, "tmh recover backup --logs archive --until-time '2026-11-21 12:30:00'");
+    CLI::Option *lsn =
+        sub->add_option("--until-lsn", recover_.until_lsn,
+                        "no transaction whose record ends behind this LSN; what follows is gone for good");
+    CLI::Option *time = sub->add_option(
+        "--until-time", recover_.until_time,
+        "no later transaction; seconds since the epoch, with a fraction, or local 'YYYY-MM-DD HH:MM:SS'");
+    lsn->excludes(time)->check(check_number);
+    time->check([](const std::string &text) {
+      return parse_moment(text) ? std::string() : text + " is no time: seconds since the epoch or YYYY-MM-DD HH:MM:SS";
+    });
+    sub->add_option("--logs", recover_.logs, "folder of archived log files");
+    sub->add_option("--threads", recover_.threads, "threads that store pages, 0: one per core")
+        ->check(CLI::Range(0, 1024));
+  }
+
+  void add_live(LiveCommand::Kind kind, const char *name, const char *description) {
+    LiveCommand &command = live_[static_cast<std::size_t>(kind)];
+    command.kind = kind;
+    const bool needs_folder = kind != LiveCommand::Kind::kCheckpoint;
+    const std::string example = fmt::format("tmh {} shop{}", name, needs_folder ? " /backup/shop" : "");
+    CLI::App *sub = add(&app_, name, description, &command, example.c_str());
+    if (needs_folder) sub->add_option("TO", command.to, "folder")->required();
+  }
+
+  void add_log_dump(CLI::App *log) {
+    CLI::App *sub = add(log, "dump", "One line per transaction, from the checkpoint on; --json: one document per line",
+                        &dump_, "tmh log dump shop --from 0 --pages");
+    sub->add_option("--from", dump_.from,
+                    "first LSN; 0: as far back as there are log files (default: the checkpoint's)")
+        ->check(check_number);
+    sub->add_option("--logs", dump_.logs, "folder of archived log files");
+    sub->add_flag("--pages", dump_.pages, "every page difference, too");
+  }
+
+  void add_log_verify(CLI::App *log) {
+    (void)add(log, "verify", "Read everything from the checkpoint on: clean end, torn tail, or damage", &verify_,
+              "tmh log verify shop");
+  }
+
+  void add_info() {
+    (void)add(&app_, "info", "Control file, participants, segments, checkpoint slots, log files; changes nothing",
+              &info_, "tmh info shop --json");
+  }
+
+  CLI::App app_{
+      "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, backups, inspection."};
+  RecoverCommand recover_;
+  LiveCommand live_[3];
+  LogDumpCommand dump_;
+  LogVerifyCommand verify_;
+  InfoCommand info_;
+  std::function<Exit()> chosen_;
+  const bool *json_ = nullptr;  // the chosen command's
+};
+
+}  // namespace
+
+int run_command_line(int argc, const char *const *argv) { return CommandLine().run(argc, argv); }
+
+}  // namespace tmh::tools

@@ -1,0 +1,203 @@
+// tools/domain_files.cpp -- reading control file, checkpoint slots and participant table.
+#include "tools/domain_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "levels/page/layout.h"
+#include "levels/storage/participants.h"
+#include "platform/failure.h"
+#include "platform/files.h"
+#include "platform/process.h"
+#include "tools/failure.h"
+
+namespace tmh::tools {
+
+using platform::FileDescriptor;
+using storage::CheckpointV1;
+using storage::ControlFile;
+
+namespace {
+
+constexpr int kTries = 3;  // a participant may be in the middle of a change; it takes microseconds
+void pause_ms(long ms) noexcept {
+  const timespec wait{0, ms * 1'000'000};
+  nanosleep(&wait, nullptr);
+}
+
+// Regular files only: opening anything else may wait.
+std::string read_regular(const std::string &path, std::uint64_t bytes_max) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) check(platform::fail_errno(Errc::kIo, path));
+  if (!S_ISREG(info.st_mode)) refuse(Errc::kNotADomain, path + " is not a regular file");
+  std::string bytes;
+  check(platform::read_file(path, bytes_max, &bytes));
+  return bytes;
+}
+
+bool is_of_this_boot(const std::string &folder) noexcept {
+  const FileDescriptor fd(::open((folder + "/tmh.state").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const platform::BootId boot = platform::this_boot();
+  platform::BootId found;
+  constexpr auto kAt = static_cast<off_t>(offsetof(page::DomainState, boot_id));
+  return fd && pread(fd.get(), found.text, sizeof found.text, kAt) == static_cast<ssize_t>(sizeof found.text) &&
+         std::memcmp(found.text, boot.text, sizeof boot.text) == 0;
+}
+
+// The identity of the participant whose 512 bytes these are; false when the slot is free or its process has ended.
+bool is_live(const std::byte *record, LiveParticipant *out) {
+  using storage::Participant;
+  std::uint32_t state;
+  platform::ProcessId process;
+  char name[sizeof Participant::name + 1] = {};
+  std::memcpy(&state, record + offsetof(Participant, state), sizeof state);
+  std::memcpy(&process.pid, record + offsetof(Participant, pid), sizeof process.pid);
+  std::memcpy(&process.start_time, record + offsetof(Participant, start_time), sizeof process.start_time);
+  std::memcpy(name, record + offsetof(Participant, name), sizeof Participant::name);
+  if (state != 1 || process.pid <= 0 || !platform::alive(process)) return false;
+  out->pid = process.pid;
+  out->name = name;
+  return true;
+}
+
+// In our copy, as the next open would in the file: a growth may have been cut short, or be going on.
+Errc settle_sizes(const std::string &folder, ControlFile *control, std::string *why) {
+  for (storage::SegmentRecordV1 &record : control->segments) {
+    if (record.state == 0) continue;
+    const Errc error = storage::settle_size(&record, file_facts(segment_path(folder, record)).bytes, why);
+    if (error != Errc::kOk) return error;
+  }
+  return Errc::kOk;
+}
+
+}  // namespace
+
+std::string segment_path(const std::string &folder, const storage::SegmentRecordV1 &record) {
+  return record.name[0] == '/' ? record.name : folder + "/" + record.name;
+}
+
+std::unique_ptr<ControlFile> read_control(const std::string &folder) {
+  const std::string path = folder + "/tmh.control";
+  struct stat info {};
+  if (stat(folder.c_str(), &info) != 0 && errno == ENOENT) refuse(Errc::kNotADomain, folder + ": no such folder");
+  if (stat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
+    refuse(Errc::kNotADomain, folder + " holds no tmh.control");
+  for (int tries = 1;; ++tries) {
+    const std::string bytes = read_regular(path, 2 * storage::kControlBytes);
+    std::string why;
+    auto control = std::make_unique<ControlFile>();
+    Errc error = storage::verify_control(bytes.data(), bytes.size(), &why);
+    if (error == Errc::kOk) {
+      std::memcpy(control.get(), bytes.data(), sizeof *control);
+      error = settle_sizes(folder, control.get(), &why);
+    }
+    if (error == Errc::kOk) return control;
+    if (tries == kTries) refuse(error, path + ": " + why);
+    pause_ms(5);
+  }
+}
+
+std::unique_ptr<ControlFile> read_durable_control(const std::string &folder) {
+  auto control = read_control(folder);
+  if (control->header.durability == 0) refuse(Errc::kNotDurable, folder);
+  return control;
+}
+
+bool has_segments(const ControlFile &control) noexcept {
+  return std::any_of(std::begin(control.segments), std::end(control.segments),
+                     [](const auto &s) { return s.state != 0; });
+}
+
+namespace {
+
+CheckpointSlots read_slots(const std::string &folder, const ControlFile &control) {
+  CheckpointSlots found;
+  const std::string path = storage::checkpoint_path(folder);
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0 && errno == ENOENT) return found;
+  found.exists = true;
+  const std::string bytes = read_regular(path, 1u << 20);
+  for (std::size_t i = 0; i < 2; ++i) {
+    CheckpointSlots::Slot &slot = found.slot[i];
+    if (bytes.size() < (i + 1) * sizeof slot.content) {
+      slot.error = Errc::kCorrupt;
+      slot.why = "slot " + std::to_string(i) + ": cut short";
+      continue;
+    }
+    std::memcpy(&slot.content, bytes.data() + i * sizeof slot.content, sizeof slot.content);
+    slot.error = storage::verify_checkpoint(slot.content, i, &slot.why);
+    const bool foreign =
+        std::memcmp(slot.content.domain_id, control.header.domain_id, sizeof control.header.domain_id) != 0;
+    if (slot.error == Errc::kOk && foreign) {
+      slot.error = Errc::kNotADomain;
+      slot.why = "slot " + std::to_string(i) + ": of another domain";
+    }
+    if (slot.error != Errc::kOk) continue;
+    if (found.current < 0 || slot.content.sequence > found.slot[found.current].content.sequence)
+      found.current = static_cast<int>(i);
+  }
+  return found;
+}
+
+}  // namespace
+
+CheckpointSlots read_checkpoint(const std::string &folder, const ControlFile &control) {
+  CheckpointSlots found;
+  for (int tries = 1; tries <= kTries; ++tries) {
+    if (tries > 1) pause_ms(5);
+    found = read_slots(folder, control);
+    if (!found.exists || found.both_valid()) break;
+  }
+  return found;
+}
+
+const CheckpointV1 &CheckpointSlots::get(const std::string &folder) const {
+  const std::string path = storage::checkpoint_path(folder);
+  if (!exists) refuse(Errc::kLogMissing, path + ": no such file");
+  // A whole slot of another version or domain is no damage that the other slot could make good.
+  for (const Slot &one : slot) {
+    if (one.error == Errc::kForeignVersion || one.error == Errc::kNotADomain) refuse(one.error, path + ": " + one.why);
+  }
+  if (current < 0) refuse(Errc::kCorrupt, path + ": " + slot[0].why + "; " + slot[1].why);
+  return slot[current].content;
+}
+
+std::vector<LiveParticipant> live_participants(const std::string &folder) {
+  std::vector<LiveParticipant> live;
+  if (!is_of_this_boot(folder)) return live;
+  const FileDescriptor fd(::open((folder + "/tmh.participants").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return live;
+  constexpr std::size_t kRecord = sizeof(storage::Participant);
+  std::vector<std::byte> block(128 * kRecord);
+  constexpr off_t kEnd = static_cast<off_t>(storage::kParticipantsMax * kRecord);
+  for (off_t at = 0; at < kEnd;) {
+    const off_t data = lseek(fd.get(), at, SEEK_DATA);  // the table is sparse
+    if (data < 0) break;
+    at = data / static_cast<off_t>(kRecord) * static_cast<off_t>(kRecord);
+    const ssize_t got = pread(fd.get(), block.data(), block.size(), at);
+    if (got < static_cast<ssize_t>(kRecord)) break;
+    const std::size_t records = static_cast<std::size_t>(got) / kRecord;
+    for (std::size_t i = 0; i < records; ++i) {
+      LiveParticipant one;
+      one.slot = static_cast<std::uint32_t>(static_cast<std::size_t>(at) / kRecord + i);
+      if (is_live(block.data() + i * kRecord, &one)) live.push_back(std::move(one));
+    }
+    at += static_cast<off_t>(records * kRecord);
+  }
+  return live;
+}
+
+FileFacts file_facts(const std::string &path) noexcept {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return {};
+  return {true, static_cast<std::uint64_t>(info.st_size), static_cast<std::uint64_t>(info.st_blocks) * 512};
+}
+
+}  // namespace tmh::tools

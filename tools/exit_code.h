@@ -1,0 +1,31 @@
+// tools/exit_code.h -- what the tmh command's exit status means. Numbers are frozen: scripts test them.
+#pragma once
+
+#include <tmh/error.hpp>
+
+namespace tmh::tools {
+
+enum class Exit : int {
+  kOk = 0,       // done; of log commands: the log ends cleanly
+  kTorn = 1,     // log commands: it ends in a torn tail, which recovery cuts off; nothing acknowledged is lost
+  kDamage = 2,   // a file of the domain is damaged, cut short, or gone
+  kRefused = 3,  // anything else went wrong; the message names it
+  kUsage = 64    // the command line is wrong (EX_USAGE of sysexits.h)
+};
+
+[[nodiscard]] constexpr Exit exit_of(Errc code) noexcept {
+  switch (code) {
+    case Errc::kOk:
+      return Exit::kOk;
+    case Errc::kShortFile:
+    case Errc::kCorrupt:
+    case Errc::kFileShrunk:
+    case Errc::kLogDamaged:
+    case Errc::kLogMissing:
+      return Exit::kDamage;
+    default:
+      return Exit::kRefused;
+  }
+}
+
+}  // namespace tmh::tools

@@ -1,0 +1,151 @@
+// tools/live.cpp -- tmh checkpoint, archive, backup: joins the domain, does it, leaves.
+#include <chrono>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include <tmh/domain.hpp>
+
+#include "tools/commands.h"
+#include "tools/domain_files.h"
+#include "tools/failure.h"
+#include "tools/moment.h"
+#include "tools/print.h"
+
+namespace tmh::tools {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+namespace fs = std::filesystem;
+
+std::uint64_t us_since(Clock::time_point start) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count());
+}
+
+struct Joined {
+  Domain domain;
+  std::unique_ptr<storage::ControlFile> control;
+};
+
+// Domain::open() makes what does not exist; a misspelt name is to be an error.
+Joined join(const std::string &folder) {
+  Joined joined;
+  joined.control = read_durable_control(folder);
+  DomainOptions options;
+  options.name = "tmh";
+  joined.domain = Domain::open(folder, options);
+  return joined;
+}
+
+std::string opening_text(const Domain &domain) {
+  const RecoveryInfo info = domain.recovery();
+  if (!info.ran || info.was_clean) return {};
+  return fmt::format("{}: was not closed cleanly; {} replayed first\n", domain.folder(),
+                     counted(info.transactions, "transaction"));
+}
+
+// Who keeps a checkpoint from advancing: the reader of the oldest snapshot.
+std::string oldest_reader(const Domain &domain) {
+  const ParticipantInfo *oldest = nullptr;
+  const std::vector<ParticipantInfo> all = domain.participants();
+  for (const ParticipantInfo &one : all) {
+    if (one.active && one.age_us >= 100'000 && (oldest == nullptr || one.snapshot < oldest->snapshot)) oldest = &one;
+  }
+  if (oldest == nullptr) return {};
+  return fmt::format("process {} ({}) has an instance open for {}: a checkpoint does not go beyond what it reads\n",
+                     oldest->pid, oldest->name, duration_text(oldest->age_us));
+}
+
+Exit checkpoint(const LiveCommand &command, const Joined &joined) {
+  const Domain &domain = joined.domain;
+  const auto lsn = [&] { return read_checkpoint(domain.folder(), *joined.control).get(domain.folder()).lsn; };
+  const std::uint64_t before = lsn();
+  const auto start = Clock::now();
+  domain.checkpoint();
+  const std::uint64_t us = us_since(start);
+  const std::uint64_t after = lsn();
+  if (command.json) {
+    print(Json{{"domain", command.domain}, {"lsn", after}, {"lsn_before", before}, {"total_us", us}});
+    return Exit::kOk;
+  }
+  std::string text = opening_text(domain);
+  if (after == before)
+    text += fmt::format("{}: nothing to do in {}; recovery starts at LSN {} as before\n", command.domain,
+                        duration_text(us), after);
+  else
+    text += fmt::format("{}: checkpoint in {}; recovery starts at LSN {}, {} of log further on\n", command.domain,
+                        duration_text(us), after, bytes_text(after - before));
+  print(text + oldest_reader(domain));
+  return Exit::kOk;
+}
+
+Exit archive(const LiveCommand &command, const Joined &joined) {
+  std::error_code ignored;
+  if (fs::equivalent(command.to, joined.domain.folder(), ignored))
+    refuse(Errc::kBadArgument, command.to + " is the domain's own folder");
+  const auto start = Clock::now();
+  const std::vector<std::string> moved = joined.domain.archive(command.to);
+  const std::uint64_t us = us_since(start);
+  std::uint64_t bytes = 0;
+  for (const std::string &file : moved) bytes += file_facts(file).bytes;
+  if (command.json) {
+    print(Json{{"domain", command.domain}, {"to", command.to}, {"moved", moved}, {"bytes", bytes}, {"total_us", us}});
+    return Exit::kOk;
+  }
+  std::string text = opening_text(joined.domain);
+  for (const std::string &file : moved) text += file + "\n";
+  text += fmt::format("{}: {} moved to {} ({}) in {}\n", command.domain, counted(moved.size(), "log file"), command.to,
+                      bytes_text(bytes), duration_text(us));
+  print(text + oldest_reader(joined.domain));
+  return Exit::kOk;
+}
+
+Exit backup(const LiveCommand &command, const Joined &joined) {
+  const auto start = Clock::now();
+  joined.domain.backup(command.to);
+  const std::uint64_t us = us_since(start);
+  std::uint64_t files = 0, bytes = 0, disk_bytes = 0;
+  for (const auto &entry : fs::recursive_directory_iterator(command.to)) {
+    if (!entry.is_regular_file()) continue;
+    const FileFacts facts = file_facts(entry.path());
+    ++files;
+    bytes += facts.bytes;
+    disk_bytes += facts.disk_bytes;
+  }
+  if (command.json) {
+    print(Json{{"domain", command.domain},
+               {"to", command.to},
+               {"files", files},
+               {"bytes", bytes},
+               {"disk_bytes", disk_bytes},
+               {"total_us", us}});
+    return Exit::kOk;
+  }
+  print(opening_text(joined.domain) +
+        fmt::format("{}: {} copied to {} ({}, {} on disk) in {}; opening it there recovers it\n", command.domain,
+                    counted(files, "file"), command.to, bytes_text(bytes), bytes_text(disk_bytes), duration_text(us)));
+  return Exit::kOk;
+}
+
+}  // namespace
+
+Exit run(const LiveCommand &command) {
+  Joined joined = join(command.domain);
+  const Exit exit = [&] {
+    switch (command.kind) {
+      case LiveCommand::Kind::kCheckpoint:
+        return checkpoint(command, joined);
+      case LiveCommand::Kind::kArchive:
+        return archive(command, joined);
+      case LiveCommand::Kind::kBackup:
+        return backup(command, joined);
+    }
+    return Exit::kRefused;
+  }();
+  joined.domain.close();
+  return exit;
+}
+
+}  // namespace tmh::tools

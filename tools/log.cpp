@@ -1,0 +1,243 @@
+// tools/log.cpp -- tmh log dump, tmh log verify: the redo log as recovery would read it.
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "tools/commands.h"
+#include "tools/domain_files.h"
+#include "tools/failure.h"
+#include "tools/log_walk.h"
+#include "tools/moment.h"
+#include "tools/print.h"
+
+namespace tmh::tools {
+
+using storage::CheckpointV1;
+using storage::ControlFile;
+using storage::Lsn;
+using storage::PageId;
+
+namespace {
+
+constexpr const char *kOpenRemark = "the domain is open: it may be a record that is being written just now";
+
+// "3", "0-7,9"
+std::string line_list(storage::LineMask lines) {
+  std::string text;
+  while (lines != 0) {
+    const int first = std::countr_zero(lines);
+    const int run = std::countr_one(lines >> first);
+    text += fmt::format("{}{}", text.empty() ? "" : ",", first);
+    if (run > 1) text += fmt::format("-{}", first + run - 1);
+    lines = first + run == 64 ? 0 : lines >> (first + run) << (first + run);
+  }
+  return text;
+}
+
+bool page_exists(const ControlFile &control, PageId page) noexcept {
+  const std::uint32_t number = storage::segment_number(page);
+  if (number >= storage::kSegmentsMax) return false;
+  const storage::SegmentRecordV1 &segment = control.segments[number];
+  return segment.state != 0 && storage::page_offset(page) < segment.size_bytes;
+}
+
+std::string segment_name(const ControlFile &control, std::uint32_t number) {
+  if (number >= storage::kSegmentsMax || control.segments[number].state == 0) return "no such segment";
+  return control.segments[number].name;
+}
+
+Json entry_json(const LogEntry &entry, const ControlFile &control, bool pages) {
+  if (entry.kind == LogEntry::Kind::kOpen)
+    return {{"type", "open"},
+            {"lsn", entry.lsn},
+            {"generation", entry.generation},
+            {"time_ns", entry.time_ns},
+            {"previous_end", entry.open.previous_end},
+            {"previous_generation", entry.open.previous_generation}};
+  Json json{{"type", "transaction"}, {"lsn", entry.lsn},         {"end", entry.end},
+            {"stamp", entry.stamp},  {"time_ns", entry.time_ns}, {"generation", entry.generation},
+            {"pages", entry.pages},  {"bytes", entry.bytes},     {"records", entry.records}};
+  if (!pages) return json;
+  Json changes = Json::array();
+  for (const PageChange &change : entry.changes) {
+    const std::uint32_t number = storage::segment_number(change.page);
+    changes.push_back({{"segment", number},
+                       {"name", segment_name(control, number)},
+                       {"page", static_cast<std::uint64_t>(storage::page_index(change.page))},
+                       {"lines", line_list(change.lines)},
+                       {"words", change.word_count}});
+  }
+  json["changes"] = std::move(changes);
+  return json;
+}
+
+std::string entry_text(const LogEntry &entry, const ControlFile &control, Lsn last_end, bool pages) {
+  if (entry.kind == LogEntry::Kind::kOpen) {
+    std::string text =
+        fmt::format("{:>14} generation {} opens, {}", entry.lsn, entry.generation, moment_text(entry.time_ns));
+    if (entry.open.previous_end < last_end)
+      text += fmt::format("; undone: everything behind LSN {}", entry.open.previous_end);
+    return text + "\n";
+  }
+  std::string text = fmt::format("{:>14} {:>12} {:26} {:>4} {:>8} {:>10}\n", entry.lsn, entry.stamp,
+                                 moment_text(entry.time_ns), entry.generation, entry.pages, entry.bytes);
+  if (!pages) return text;
+  for (const PageChange &change : entry.changes) {
+    const std::uint32_t number = storage::segment_number(change.page);
+    text += fmt::format("{:>14} segment {} ({}), page {}, lines {}: {}\n", "", number, segment_name(control, number),
+                        static_cast<std::uint64_t>(storage::page_index(change.page)), line_list(change.lines),
+                        counted(change.word_count, "word"));
+  }
+  return text;
+}
+
+const char *state_word(const LogEnd &end) noexcept {
+  if (end.error == Errc::kLogDamaged || end.error == Errc::kLogMissing) return "damaged";
+  if (end.error != Errc::kOk) return "unreadable";
+  return end.torn ? "torn" : "clean";
+}
+
+Exit exit_of(const LogEnd &end) noexcept {
+  if (end.error != Errc::kOk) return tools::exit_of(end.error);
+  return end.torn ? Exit::kTorn : Exit::kOk;
+}
+
+Json end_json(const LogEnd &end, bool is_open) {
+  Json json{
+      {"type", "end"}, {"state", state_word(end)}, {"lsn", end.lsn}, {"generation", end.generation}, {"open", is_open}};
+  if (end.skipped_to != 0) json["skipped"] = {{"from", end.skipped_from}, {"to", end.skipped_to}};
+  if (end.error != Errc::kOk) {
+    json["error"] = errc_name(end.error);
+    json["message"] = end.why;
+  }
+  return json;
+}
+
+std::string end_text(const LogEnd &end, bool is_open) {
+  std::string text;
+  if (end.skipped_to != 0)
+    text = fmt::format("LSN {} to {}: not read, a checkpoint made the log files free meanwhile\n", end.skipped_from,
+                       end.skipped_to);
+  if (end.error != Errc::kOk) return text + fmt::format("{} behind LSN {}\n", state_word(end), end.lsn);
+  if (!end.torn)
+    return text + fmt::format("clean end at LSN {}{}\n", end.lsn, is_open ? " (so far: the domain is open)" : "");
+  text += fmt::format("torn tail at LSN {}: recovery cuts it off, nothing in it was acknowledged as durable", end.lsn);
+  return text + (is_open ? fmt::format("; {}\n", kOpenRemark) : "\n");
+}
+
+}  // namespace
+
+Exit run(const LogDumpCommand &command) {
+  const auto control = read_durable_control(command.domain);
+  const CheckpointV1 checkpoint = read_checkpoint(command.domain, *control).get(command.domain);
+  const bool earlier = command.from != ~0ull && command.from < checkpoint.lsn;
+  const CheckpointV1 from = earlier ? start_before(command.domain, command.logs, checkpoint, command.from) : checkpoint;
+  const Lsn first = command.from != ~0ull ? command.from : from.lsn;
+  LogWalk walk(command.domain, command.logs, *control, from);
+  if (!command.json)
+    print(fmt::format("{:>14} {:>12} {:26} {:>4} {:>8} {:>10}\n", "LSN", "STAMP", "TIME", "GEN", "PAGES", "BYTES"));
+  Lsn last_end = 0;
+  for (LogEntry entry; walk.next(&entry); last_end = entry.end) {
+    if (entry.lsn < first) continue;
+    if (command.json)
+      print_line(entry_json(entry, *control, command.pages));
+    else
+      print(entry_text(entry, *control, last_end, command.pages));
+  }
+  const LogEnd &end = walk.end();
+  const bool is_open = !live_participants(command.domain).empty();
+  if (command.json)
+    print_line(end_json(end, is_open));
+  else
+    print(end_text(end, is_open));
+  flush_output();
+  if (end.error != Errc::kOk && !command.json) refuse(end.error, end.why);
+  return exit_of(end);
+}
+
+namespace {
+
+// What recovery would refuse although every record is right.
+class Checker {
+ public:
+  Checker(const std::string &folder, const CheckpointV1 &from, const ControlFile &control)
+      : folder_(folder), from_(from), control_(control) {}
+  // Empty: nothing wrong.
+  std::string check(const LogEntry &entry) {
+    if (std::exchange(first_, false) && from_.is_clean != 0 && entry.generation == from_.generation)
+      return fmt::format("LSN {}: a record follows, but the checkpoint says that the log was closed there", entry.lsn);
+    for (const PageChange &change : entry.changes) {
+      if (page_exists(control_, change.page)) continue;
+      if (fresh_ == nullptr) fresh_ = read_control(folder_);  // a segment may have been added, or have grown
+      if (!page_exists(*fresh_, change.page)) fresh_ = read_control(folder_);
+      if (page_exists(*fresh_, change.page)) continue;
+      return fmt::format("LSN {}: page {} of segment {} does not exist in this domain", entry.lsn,
+                         static_cast<std::uint64_t>(storage::page_index(change.page)),
+                         storage::segment_number(change.page));
+    }
+    return {};
+  }
+
+ private:
+  const std::string &folder_;
+  const CheckpointV1 &from_;
+  const ControlFile &control_;
+  std::unique_ptr<ControlFile> fresh_;
+  bool first_ = true;
+};
+
+// Its creation was cut off before there was anything to lose.
+bool was_never_made(const std::string &folder, const ControlFile &control, const CheckpointSlots &slots) {
+  return !slots.exists && !has_segments(control) && live_participants(folder).empty();
+}
+
+}  // namespace
+
+Exit run(const LogVerifyCommand &command) {
+  const auto control = read_durable_control(command.domain);
+  const CheckpointSlots slots = read_checkpoint(command.domain, *control);
+  if (was_never_made(command.domain, *control, slots)) {
+    if (command.json)
+      print(Json{{"domain", command.domain}, {"state", "empty"}, {"transactions", 0}});
+    else
+      print(fmt::format("{}: its creation was cut off; the next open makes its log\n", command.domain));
+    return Exit::kOk;
+  }
+  const CheckpointV1 from = slots.get(command.domain);
+  LogWalk walk(command.domain, {}, *control, from);
+  Checker checker(command.domain, from, *control);
+  std::uint64_t transactions = 0, bytes = 0;
+  std::string wrong;
+  for (LogEntry entry; wrong.empty() && walk.next(&entry);) {
+    transactions += entry.kind == LogEntry::Kind::kTransaction ? 1 : 0;
+    bytes += entry.bytes;
+    wrong = checker.check(entry);
+  }
+  LogEnd end = walk.end();
+  if (!wrong.empty()) {
+    end.error = Errc::kLogDamaged;
+    end.why = wrong;
+  }
+  const bool is_open = !live_participants(command.domain).empty();
+  if (command.json) {
+    Json json = end_json(end, is_open);
+    json.erase("type");
+    json["domain"] = command.domain;
+    json["start_lsn"] = from.lsn;
+    json["transactions"] = transactions;
+    json["log_bytes"] = bytes;
+    json["checkpoint_slots_valid"] = slots.both_valid();
+    print(json);
+  } else {
+    std::string text = fmt::format("{}: {}, {} of log from the checkpoint at LSN {} on\n", command.domain,
+                                   counted(transactions, "transaction"), bytes_text(bytes), from.lsn);
+    if (!slots.both_valid())
+      text += "one of the two checkpoint slots is damaged; the other one is used, and log files for it are kept\n";
+    print(text + end_text(end, is_open));
+    flush_output();
+    if (end.error != Errc::kOk) refuse(end.error, end.why);
+  }
+  return exit_of(end);
+}
+
+}  // namespace tmh::tools

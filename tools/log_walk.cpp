@@ -1,0 +1,195 @@
+// tools/log_walk.cpp -- reading on where the log is being written.
+#include "tools/log_walk.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "platform/failure.h"
+#include "tools/domain_files.h"
+#include "tools/failure.h"
+
+namespace tmh::tools {
+
+using storage::CheckpointV1;
+using storage::file_of;
+using storage::kLogBlockBytes;
+using storage::kRecordHeaderBytes;
+using storage::LogIdentity;
+using storage::LogReader;
+using storage::LogSource;
+using storage::Lsn;
+using storage::RecordHeaderV1;
+using storage::RecordKind;
+using storage::RecordView;
+
+namespace {
+
+// 100 looks of 20 ms: a writer that stays ahead of us for 2 s is not waited for.
+constexpr unsigned kResumesMax = 100;
+constexpr timespec kSecondLook{0, 20'000'000};
+
+LogIdentity identity(const CheckpointV1 &checkpoint) noexcept {
+  return {{checkpoint.domain_id[0], checkpoint.domain_id[1]}, checkpoint.log_file_bytes};
+}
+
+}  // namespace
+
+LogWalk::LogWalk(std::string folder, std::string archive, const storage::ControlFile &control, const CheckpointV1 &from)
+    : folder_(std::move(folder)), archive_(std::move(archive)), control_(control), from_(from) {
+  start(from);
+}
+
+void LogWalk::start(const CheckpointV1 &from) {
+  from_ = from;
+  whole_ = from.lsn;
+  generation_ = from.generation;
+  stamp_ = from.stamp;
+  building_ = {};
+  source_ = std::make_unique<LogSource>(folder_, archive_, identity(from));
+  check(source_->open());
+  reader_ = std::make_unique<LogReader>(source_.get(), from_, LogReader::Depth::kWhole);
+}
+
+bool LogWalk::next(LogEntry *entry) {
+  for (;;) {
+    RecordView record;
+    const Errc error = reader_->next(&record);
+    if (error == Errc::kOk && record.at != nullptr) {
+      if (take(record, entry)) return true;
+      continue;
+    }
+    end_.error = error;
+    end_.why = error == Errc::kOk ? std::string() : platform::failure_detail();
+    end_.torn = error == Errc::kOk && reader_->tail_is_torn();
+    end_.lsn = whole_;
+    end_.generation = generation_;
+    if (!resume(error)) return false;
+  }
+}
+
+// True: an entry is whole.
+bool LogWalk::take(const RecordView &record, LogEntry *entry) {
+  const RecordHeaderV1 &header = record.header;
+  if (record.kind() == RecordKind::kFileEnd) {
+    if (building_.records == 0) whole_ = std::max(whole_, header.lsn);  // between transactions
+    return false;
+  }
+  if (building_.records == 0 || record.kind() == RecordKind::kOpen) building_ = {};
+  if (building_.records++ == 0) building_.lsn = header.lsn;
+  building_.pages += header.pages;
+  building_.bytes += header.length;
+  if (record.kind() != RecordKind::kOpen) {
+    storage::DeltaCursor cursor(record);
+    for (storage::PageDelta delta; cursor.next(&delta);)
+      building_.changes.push_back({delta.page, delta.lines, delta.word_count});
+    if (record.kind() == RecordKind::kPart) return false;
+    stamp_ = header.stamp;
+  } else {
+    building_.kind = LogEntry::Kind::kOpen;
+    building_.open = record.open_payload();
+    stamp_ = std::min(stamp_, header.stamp);
+  }
+  building_.end = record.end();
+  building_.generation = header.generation;
+  building_.stamp = header.stamp;
+  building_.time_ns = header.time_ns;
+  whole_ = record.end();
+  generation_ = header.generation;
+  *entry = std::move(building_);
+  building_ = {};
+  return true;
+}
+
+// At an end that may be one because somebody writes there.
+bool LogWalk::resume(Errc error) {
+  const bool in_doubt = error == Errc::kLogDamaged || error == Errc::kLogMissing || (error == Errc::kOk && end_.torn);
+  if (!in_doubt || stopped_at_ == whole_ || resumes_ == kResumesMax) return false;
+  ++resumes_;
+  stopped_at_ = whole_;
+  nanosleep(&kSecondLook, nullptr);
+  const CheckpointSlots slots = read_checkpoint(folder_, control_);
+  if (slots.current >= 0) {
+    const CheckpointV1 &now = slots.slot[slots.current].content;
+    if (now.lsn > whole_ && error != Errc::kOk && now.sequence > from_.sequence) {
+      // What we were about to read is not needed any more, and may be gone.
+      if (end_.skipped_to == 0) end_.skipped_from = whole_;
+      end_.skipped_to = now.lsn;
+      start(now);
+      return true;
+    }
+  }
+  CheckpointV1 here = from_;
+  here.lsn = whole_;
+  here.durable_lsn = std::max(whole_, generation_ == from_.generation ? from_.durable_lsn : 0);
+  here.generation = generation_;
+  here.stamp = stamp_;
+  start(here);
+  return true;
+}
+
+namespace {
+
+// The first whole record at or behind `at` in its file with which reading can begin.
+bool find_first(LogSource *source, Lsn at, RecordHeaderV1 *found) {
+  const std::uint64_t file_bytes = source->log().file_bytes;
+  const Lsn file_end = (file_of(at, file_bytes) + 1) * file_bytes;
+  std::vector<std::byte> record(storage::kRecordBytesAccepted);
+  while (at + kRecordHeaderBytes <= file_end) {
+    const std::byte *data = nullptr;
+    std::size_t got = 0;
+    check(source->view(at, kRecordHeaderBytes, &data, &got));
+    if (got < kRecordHeaderBytes) return false;
+    RecordHeaderV1 header;
+    std::memcpy(&header, data, sizeof header);
+    if (header.lsn != at || !storage::is_header_sane(header, at, file_end - at)) {
+      at += 8;
+      continue;
+    }
+    check(source->read(at, record.data(), header.length, &got));
+    const RecordView view{header, record.data()};
+    if (got < header.length || !storage::is_crc_right(header, record.data()) || !storage::is_payload_sane(view)) {
+      at += 8;
+      continue;
+    }
+    const bool begins = header.part == 0 && view.kind() != RecordKind::kFileEnd;
+    if (begins) {
+      *found = header;
+      return true;
+    }
+    at += header.length;  // the rest of a transaction that began in a file we do not have
+  }
+  return false;
+}
+
+}  // namespace
+
+CheckpointV1 start_before(const std::string &folder, const std::string &archive, const CheckpointV1 &checkpoint,
+                          Lsn lsn) {
+  LogSource source(folder, archive, identity(checkpoint));
+  check(source.open());
+  const std::vector<std::uint64_t> &indexes = source.indexes();
+  const auto wanted = std::lower_bound(indexes.begin(), indexes.end(), file_of(lsn, checkpoint.log_file_bytes));
+  if (wanted == indexes.end()) refuse(Errc::kBadArgument, fmt::format("no log file holds LSN {} or a later one", lsn));
+  auto first = wanted;
+  while (first != indexes.begin() && *(first - 1) + 1 == *first) --first;
+  for (; first != indexes.end(); ++first) {
+    const LogSource::File *file = nullptr;
+    const Lsn begin = *first * checkpoint.log_file_bytes + kLogBlockBytes;
+    check(source.file_at(begin, &file));
+    RecordHeaderV1 header{};
+    if (!file->usable() || !find_first(&source, begin, &header)) continue;
+    CheckpointV1 from = checkpoint;
+    from.lsn = from.durable_lsn = header.lsn;
+    from.generation = header.generation;
+    from.stamp = RecordKind{header.kind} == RecordKind::kOpen ? header.stamp : header.stamp - 1;
+    from.is_clean = 0;
+    return from;
+  }
+  refuse(Errc::kBadArgument, fmt::format("no record is left at or behind LSN {}", lsn));
+}
+
+}  // namespace tmh::tools
