@@ -158,6 +158,7 @@ struct ControlWatch {
   std::string on_disk;
   std::vector<std::string> wrong;
   int syncs = 0;
+  ~ControlWatch() { platform::set_disk_hook(nullptr); }  // the domain closes later
 };
 ControlWatch *control_watch = nullptr;
 
