@@ -367,6 +367,9 @@ TEST_F(DurableRegressionsTest, AStoppedCheckpointKeepsNobodyElsesCommitsWaiting)
 }
 
 TEST_F(DurableRegressionsTest, AProcessWithoutDescriptorsStopsNobodyElse) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "UBSan's check of virtual tables opens a pipe, and reports an error where it cannot";
+#endif
   const Domain domain = Domain::open(this->domain(), durable());
   const Segment segment = domain.map("a.db", raw(4));
   expect_child("without descriptors", [&] {
