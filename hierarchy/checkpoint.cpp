@@ -84,7 +84,7 @@ Errc DurableDomain::sync_data_files(Pace pace) noexcept {
     platform::DiskFile file;
     const std::string path = memory_.segment_path(record);
     if (const Errc error = file.open(path, platform::DiskFile::Mode::kRead); error != Errc::kOk) return error;
-    Errc error = pace == Pace::kGentle ? file.write_back_gently() : Errc::kOk;
+    Errc error = pace == Pace::kGentle ? file.write_back_gently(stopping_) : Errc::kOk;
     if (error == Errc::kOk) error = file.sync();
     if (error != Errc::kOk) {
       s.data_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);

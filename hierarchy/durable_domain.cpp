@@ -20,7 +20,7 @@ using storage::CheckpointV1;
 using storage::LogState;
 
 namespace {
-// The housekeeper looks around this often at least; flush_interval_ms may ask for more.
+// The housekeeper looks around this often at least: for log files and checkpoints; flush_interval_ms may ask for more.
 constexpr std::uint32_t kTickMsMax = 100;
 // One log file ahead: making one takes 10 to 50 ms, filling one at full speed longer.
 constexpr std::uint64_t kFilesAhead = 1;
@@ -228,15 +228,19 @@ bool DurableDomain::checkpoint_is_due() const noexcept {
 // Every process has one; what one has done the others find done.
 void DurableDomain::keep_house() noexcept {
   const auto tick = std::chrono::milliseconds(std::clamp(options_.flush_interval_ms, 1u, kTickMsMax));
-  std::uint64_t clock_before = 0;
+  const std::uint64_t interval_ns = std::uint64_t{options_.flush_interval_ms} * 1'000'000;
+  std::uint64_t clock_before = 0, seen_ns = platform::monotonic_ns();
   std::unique_lock guard(stop_mutex_);
   while (!stopping_) {
     stop_event_.wait_for(guard, tick);
     if (stopping_) break;
     guard.unlock();
-    // What was committed before the last tick is durable before this one ends: within two intervals, whoever committed it.
-    (void)log_->flush(clock_before);
-    clock_before = memory_.state().clock.load(std::memory_order_acquire);
+    // What was committed one interval ago is durable now: within two intervals, whoever committed it.
+    if (const std::uint64_t now = platform::monotonic_ns(); now - seen_ns >= interval_ns) {
+      (void)log_->flush(clock_before);
+      clock_before = memory_.state().clock.load(std::memory_order_acquire);
+      seen_ns = now;
+    }
     (void)log_->prepare_files(kFilesAhead);
     if (checkpoint_is_due()) checkpoint_if_free();
     guard.lock();

@@ -91,7 +91,7 @@ class DurableDomain {
   std::thread housekeeper_;
   std::mutex stop_mutex_;
   std::condition_variable stop_event_;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_{false};  // stored under stop_mutex_; a checkpoint in its pauses looks at it without
 };
 
 }  // namespace tmh::detail

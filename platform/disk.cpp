@@ -125,13 +125,14 @@ Errc DiskFile::sync() noexcept {
   return watch_disk({DiskOp::kSyncDone, path_.c_str()});
 }
 
-Errc DiskFile::write_back_gently() noexcept {
+Errc DiskFile::write_back_gently(const std::atomic<bool> &hurry) noexcept {
   // 32 pages at a time: a durable write waits for at most so many others. Three times as long a pause: a quarter of the device.
   constexpr off_t kPieceBytes = 128 << 10;
   constexpr std::uint64_t kWroteSomethingNs = 30'000;
   struct stat info {};
   if (fstat(fd_.get(), &info) != 0) return Errc::kOk;
-  for (off_t at = 0; at < info.st_size;) {
+  // relaxed: nothing is read because of it
+  for (off_t at = 0; at < info.st_size && !hurry.load(std::memory_order_relaxed);) {
     at = lseek(fd_.get(), at, SEEK_DATA);  // not used otherwise: reads and writes name their offsets
     if (at < 0) return Errc::kOk;          // nothing but a hole behind it
     at -= at % kPieceBytes;

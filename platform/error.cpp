@@ -64,7 +64,7 @@ const char *message(Errc code) noexcept {
     case Errc::kDetached:
       return "this process was forked from a participant and has not opened the domain itself";
     case Errc::kDurableNotYet:
-      return "durable domains are not implemented in this version";
+      return "the library is older than durable domains";
     case Errc::kBadPolicy:
       return "not a policy specification";
     case Errc::kBadTracking:

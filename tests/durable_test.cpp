@@ -17,26 +17,11 @@
 
 #include <tmh/tmh.hpp>
 
+#include "tests/support/durable_folder.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
 namespace {
-
-constexpr std::uint64_t kSmallLog = 1u << 20;
-
-DomainOptions durable(Durability durability = Durability::kStrict) {
-  DomainOptions options;
-  options.durability = durability;
-  options.log_file_bytes = kSmallLog;
-  return options;
-}
-
-SegmentOptions raw(std::uint64_t pages) {
-  SegmentOptions options;
-  options.layout = Layout::kRaw;
-  options.size_bytes = pages * kPageBytes;
-  return options;
-}
 
 // Never closed: what a child that is killed has open.
 const Domain &open_for_good(const std::string &folder, const DomainOptions &options = {}) {
@@ -72,10 +57,6 @@ void lose_shared_memory(const std::string &folder) {
   }
 }
 
-std::uint64_t &word(const Segment &segment, std::uint64_t page) {
-  return *reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes);
-}
-
 class DurableTest : public ::testing::Test {
  protected:
   TempFolder folder_;
@@ -84,77 +65,77 @@ class DurableTest : public ::testing::Test {
 
 TEST_F(DurableTest, CommitsSurviveACleanClose) {
   for (std::uint64_t round = 0; round < 4; ++round) {
-    Domain domain = Domain::open(path(), durable());
+    Domain domain = Domain::open(path(), durable_options());
     EXPECT_TRUE(domain.recovery().ran);
     EXPECT_TRUE(domain.recovery().was_clean);
     EXPECT_EQ(domain.recovery().transactions, 0u);
-    const Segment segment = domain.map("a.db", raw(8));
-    EXPECT_EQ(query(domain, [&] { return word(segment, 3); }), round);
-    atomically(domain, [&] { ++word(segment, 3); });
+    const Segment segment = domain.map("a.db", raw_pages(8));
+    EXPECT_EQ(query(domain, [&] { return word_of(segment, 3); }), round);
+    atomically(domain, [&] { ++word_of(segment, 3); });
     domain.close();
   }
 }
 
 TEST_F(DurableTest, StrictCommitsSurviveTheLossOfSharedMemory) {
   in_killed_child([&] {
-    const Domain &domain = open_for_good(path(), durable());
-    const Segment segment = domain.map("a.db", raw(64));
-    for (std::uint64_t i = 1; i <= 100; ++i) atomically(domain, [&] { word(segment, i % 64) = i; });
+    const Domain &domain = open_for_good(path(), durable_options());
+    const Segment segment = domain.map("a.db", raw_pages(64));
+    for (std::uint64_t i = 1; i <= 100; ++i) atomically(domain, [&] { word_of(segment, i % 64) = i; });
   });
   lose_shared_memory(path());
-  const Domain domain = Domain::open(path(), durable());
+  const Domain domain = Domain::open(path(), durable_options());
   EXPECT_FALSE(domain.recovery().was_clean);
   EXPECT_EQ(domain.recovery().transactions, 100u);
-  const Segment segment = domain.map("a.db", raw(64));
-  for (std::uint64_t i = 37; i <= 100; ++i) EXPECT_EQ(query(domain, [&] { return word(segment, i % 64); }), i);
+  const Segment segment = domain.map("a.db", raw_pages(64));
+  for (std::uint64_t i = 37; i <= 100; ++i) EXPECT_EQ(query(domain, [&] { return word_of(segment, i % 64); }), i);
 }
 
 TEST_F(DurableTest, BufferedCommitsSurviveTheDeathOfAllProcesses) {
   in_killed_child([&] {
-    DomainOptions options = durable(Durability::kBuffered);
+    DomainOptions options = durable_options(Durability::kBuffered);
     options.flush_interval_ms = 60'000;
     const Domain &domain = open_for_good(path(), options);
-    const Segment segment = domain.map("a.db", raw(8));
-    for (std::uint64_t i = 1; i <= 1000; ++i) atomically(domain, [&] { word(segment, i % 8) = i; });
+    const Segment segment = domain.map("a.db", raw_pages(8));
+    for (std::uint64_t i = 1; i <= 1000; ++i) atomically(domain, [&] { word_of(segment, i % 8) = i; });
   });
   const Domain domain = Domain::open(path());
   EXPECT_EQ(domain.durability(), Durability::kBuffered);
   EXPECT_GT(domain.recovery().salvaged, 0u);
-  const Segment segment = domain.map("a.db", raw(8));
-  for (std::uint64_t i = 993; i <= 1000; ++i) EXPECT_EQ(query(domain, [&] { return word(segment, i % 8); }), i);
+  const Segment segment = domain.map("a.db", raw_pages(8));
+  for (std::uint64_t i = 993; i <= 1000; ++i) EXPECT_EQ(query(domain, [&] { return word_of(segment, i % 8); }), i);
 }
 
 TEST_F(DurableTest, BufferedCommitsBecomeDurableInTime) {
   in_killed_child([&] {
-    DomainOptions options = durable(Durability::kBuffered);
+    DomainOptions options = durable_options(Durability::kBuffered);
     options.flush_interval_ms = 5;
     const Domain &domain = open_for_good(path(), options);
-    const Segment segment = domain.map("a.db", raw(8));
-    atomically(domain, [&] { word(segment, 1) = 77; });
+    const Segment segment = domain.map("a.db", raw_pages(8));
+    atomically(domain, [&] { word_of(segment, 1) = 77; });
     while (domain.counters().log_commits < 1) usleep(1000);
-    atomically(domain, [&] { word(segment, 2) = 78; });
+    atomically(domain, [&] { word_of(segment, 2) = 78; });
     domain.flush();
   });
   lose_shared_memory(path());
   const Domain domain = Domain::open(path());
-  const Segment segment = domain.map("a.db", raw(8));
-  EXPECT_EQ(query(domain, [&] { return word(segment, 1); }), 77u);
-  EXPECT_EQ(query(domain, [&] { return word(segment, 2); }), 78u);
+  const Segment segment = domain.map("a.db", raw_pages(8));
+  EXPECT_EQ(query(domain, [&] { return word_of(segment, 1); }), 77u);
+  EXPECT_EQ(query(domain, [&] { return word_of(segment, 2); }), 78u);
 }
 
 TEST_F(DurableTest, OneCommitMayBeBufferedInAStrictDomainAndTheOtherWayRound) {
   for (const Durability of_domain : {Durability::kStrict, Durability::kBuffered}) {
-    DomainOptions options = durable(of_domain);
+    DomainOptions options = durable_options(of_domain);
     options.flush_interval_ms = 60'000;
     Domain domain = Domain::open(path() + to_string(of_domain), options);
-    const Segment segment = domain.map("a.db", raw(8));
+    const Segment segment = domain.map("a.db", raw_pages(8));
     domain.begin();
-    word(segment, 0) = 1;
+    word_of(segment, 0) = 1;
     const std::uint64_t before = domain.counters().log_commits;
     EXPECT_EQ(domain.end(Durability::kBuffered), Status::kCommitted);
     EXPECT_EQ(domain.counters().log_commits, before);
     domain.begin();
-    word(segment, 0) = 2;
+    word_of(segment, 0) = 2;
     EXPECT_EQ(domain.end(Durability::kStrict), Status::kCommitted);
     EXPECT_EQ(domain.counters().log_commits, before + 2);
     domain.close();
@@ -163,26 +144,26 @@ TEST_F(DurableTest, OneCommitMayBeBufferedInAStrictDomainAndTheOtherWayRound) {
 
 // Nobody is acknowledged before what it read: a strict instance that only read waits for the writer's record.
 TEST_F(DurableTest, AStrictReaderWaitsForWhatItRead) {
-  DomainOptions options = durable();
+  DomainOptions options = durable_options();
   options.flush_interval_ms = 60'000;
   const Domain domain = Domain::open(path(), options);
-  const Segment segment = domain.map("a.db", raw(8));
+  const Segment segment = domain.map("a.db", raw_pages(8));
   domain.begin();
-  word(segment, 0) = 1;
+  word_of(segment, 0) = 1;
   EXPECT_EQ(domain.end(Durability::kBuffered), Status::kCommitted);
   const std::uint64_t before = domain.counters().log_commits;
-  EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 1u);
+  EXPECT_EQ(query(domain, [&] { return word_of(segment, 0); }), 1u);
   EXPECT_EQ(domain.counters().log_commits, before + 1);
 }
 
 TEST_F(DurableTest, WithoutEarlyReleaseNobodyReadsWhatIsNotDurable) {
-  DomainOptions options = durable();
+  DomainOptions options = durable_options();
   options.early_release = false;
   options.flush_interval_ms = 60'000;
   const Domain domain = Domain::open(path(), options);
-  const Segment segment = domain.map("a.db", raw(8));
+  const Segment segment = domain.map("a.db", raw_pages(8));
   domain.begin();
-  word(segment, 0) = 1;
+  word_of(segment, 0) = 1;
   EXPECT_EQ(domain.end(Durability::kBuffered), Status::kCommitted);
   const std::uint64_t before = domain.counters().log_commits;
   domain.begin();
@@ -194,53 +175,53 @@ TEST_F(DurableTest, WithoutEarlyReleaseNobodyReadsWhatIsNotDurable) {
 TEST_F(DurableTest, LargeTransactionsAreLoggedInParts) {
   constexpr std::uint64_t kPages = 1500;
   in_killed_child([&] {
-    const Domain &domain = open_for_good(path(), durable());
-    const Segment segment = domain.map("a.db", raw(kPages));
+    const Domain &domain = open_for_good(path(), durable_options());
+    const Segment segment = domain.map("a.db", raw_pages(kPages));
     for (std::uint64_t round = 1; round <= 3; ++round) {
       atomically(domain, [&] {
         for (std::uint64_t page = 0; page < kPages; ++page)
-          for (std::uint64_t at = 0; at < 512; ++at) (&word(segment, page))[at] = page * round + at;
+          for (std::uint64_t at = 0; at < 512; ++at) (&word_of(segment, page))[at] = page * round + at;
       });
     }
   });
   lose_shared_memory(path());
   const Domain domain = Domain::open(path());
   EXPECT_EQ(domain.recovery().transactions, 3u);
-  const Segment segment = domain.map("a.db", raw(kPages));
+  const Segment segment = domain.map("a.db", raw_pages(kPages));
   query(domain, [&] {
     for (std::uint64_t page = 0; page < kPages; ++page)
-      for (std::uint64_t at = 0; at < 512; ++at) ASSERT_EQ((&word(segment, page))[at], page * 3 + at);
+      for (std::uint64_t at = 0; at < 512; ++at) ASSERT_EQ((&word_of(segment, page))[at], page * 3 + at);
   });
 }
 
 TEST_F(DurableTest, ACommitWiderThanTheRingIsLogged) {
   constexpr std::uint64_t kPages = 140'000;
-  DomainOptions options = durable();
+  DomainOptions options = durable_options();
   options.log_file_bytes = 8u << 20;
   in_killed_child([&] {
     const Domain &domain = open_for_good(path(), options);
-    const Segment segment = domain.map("a.db", raw(kPages));
+    const Segment segment = domain.map("a.db", raw_pages(kPages));
     atomically(domain, [&] {
-      for (std::uint64_t page = 0; page < kPages; ++page) word(segment, page) = page + 1;
+      for (std::uint64_t page = 0; page < kPages; ++page) word_of(segment, page) = page + 1;
     });
-    atomically(domain, [&] { word(segment, 5) = 55; });
+    atomically(domain, [&] { word_of(segment, 5) = 55; });
   });
   lose_shared_memory(path());
   const Domain domain = Domain::open(path());
   EXPECT_EQ(domain.recovery().transactions, 2u);
-  const Segment segment = domain.map("a.db", raw(kPages));
+  const Segment segment = domain.map("a.db", raw_pages(kPages));
   query(domain, [&] {
-    for (std::uint64_t page = 0; page < kPages; ++page) ASSERT_EQ(word(segment, page), page == 5 ? 55 : page + 1);
+    for (std::uint64_t page = 0; page < kPages; ++page) ASSERT_EQ(word_of(segment, page), page == 5 ? 55 : page + 1);
   });
 }
 
 TEST_F(DurableTest, CheckpointShortensRecoveryAndRecyclesFiles) {
   in_killed_child([&] {
-    const Domain &domain = open_for_good(path(), durable(Durability::kBuffered));
-    const Segment segment = domain.map("a.db", raw(256));
+    const Domain &domain = open_for_good(path(), durable_options(Durability::kBuffered));
+    const Segment segment = domain.map("a.db", raw_pages(256));
     for (std::uint64_t i = 1; i <= 20'000; ++i) {
       atomically(domain, [&] {
-        for (std::uint64_t at = 0; at < 64; ++at) (&word(segment, i % 256))[at] = i;
+        for (std::uint64_t at = 0; at < 64; ++at) (&word_of(segment, i % 256))[at] = i;
       });
       if (i % 1000 == 0) domain.checkpoint();
     }
@@ -254,25 +235,25 @@ TEST_F(DurableTest, CheckpointShortensRecoveryAndRecyclesFiles) {
   lose_shared_memory(path());
   const Domain domain = Domain::open(path());
   EXPECT_LE(domain.recovery().transactions, 1000u);
-  const Segment segment = domain.map("a.db", raw(256));
+  const Segment segment = domain.map("a.db", raw_pages(256));
   for (std::uint64_t i = 20'000 - 255; i <= 20'000; ++i)
-    EXPECT_EQ(query(domain, [&] { return word(segment, i % 256); }), i);
+    EXPECT_EQ(query(domain, [&] { return word_of(segment, i % 256); }), i);
 }
 
 TEST_F(DurableTest, ArchivedLogRestoresAnyMoment) {
-  DomainOptions options = durable();
+  DomainOptions options = durable_options();
   options.keep_log = true;
   std::vector<std::uint64_t> lsn;
   const std::string archive = folder_.path() + "/archive", base = folder_.path() + "/base";
   {
     Domain domain = Domain::open(path(), options);
-    const Segment segment = domain.map("a.db", raw(64));
-    atomically(domain, [&] { word(segment, 0) = 1; });
+    const Segment segment = domain.map("a.db", raw_pages(64));
+    atomically(domain, [&] { word_of(segment, 0) = 1; });
     domain.backup(base);
     for (std::uint64_t i = 2; i <= 3000; ++i) {
       atomically(domain, [&] {
-        for (std::uint64_t at = 0; at < 300; ++at) (&word(segment, at % 64))[at] = i;
-        word(segment, 0) = i;
+        for (std::uint64_t at = 0; at < 300; ++at) (&word_of(segment, at % 64))[at] = i;
+        word_of(segment, 0) = i;
       });
       if (i == 1500) (void)domain.archive(archive);
     }
@@ -293,8 +274,8 @@ TEST_F(DurableTest, ArchivedLogRestoresAnyMoment) {
   EXPECT_GT(info.transactions, 100u);
   EXPECT_LE(info.end_lsn, 2u << 20);
   const Domain domain = Domain::open(base);
-  const Segment segment = domain.map("a.db", raw(64));
-  EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), info.transactions + 1);
+  const Segment segment = domain.map("a.db", raw_pages(64));
+  EXPECT_EQ(query(domain, [&] { return word_of(segment, 0); }), info.transactions + 1);
 }
 
 TEST_F(DurableTest, ABackupTakenUnderLoadIsConsistent) {
@@ -305,12 +286,12 @@ TEST_F(DurableTest, ABackupTakenUnderLoadIsConsistent) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) try {
-      const Domain domain = Domain::open(path(), durable(Durability::kBuffered));
-      const Segment segment = domain.map("a.db", raw(128));
+      const Domain domain = Domain::open(path(), durable_options(Durability::kBuffered));
+      const Segment segment = domain.map("a.db", raw_pages(128));
       for (std::uint64_t i = 1; !shared->stop.load(); ++i) {
         atomically(domain, [&] {
           for (std::uint64_t page = 0; page < 128; page += 1 + i % 3)
-            ++word(segment, page), --word(segment, 127 - page);  // the sum stays 0
+            ++word_of(segment, page), --word_of(segment, 127 - page);  // the sum stays 0
         });
       }
       _exit(0);
@@ -318,18 +299,18 @@ TEST_F(DurableTest, ABackupTakenUnderLoadIsConsistent) {
       std::fprintf(stderr, "child: %s\n", error.what());
       _exit(1);
     }
-  Domain domain = Domain::open(path(), durable(Durability::kBuffered));
-  const Segment segment = domain.map("a.db", raw(128));
-  while (query(domain, [&] { return word(segment, 0); }) == 0) usleep(1000);
+  Domain domain = Domain::open(path(), durable_options(Durability::kBuffered));
+  const Segment segment = domain.map("a.db", raw_pages(128));
+  while (query(domain, [&] { return word_of(segment, 0); }) == 0) usleep(1000);
   for (int i = 0; i < 3; ++i) {
     const std::string copy = folder_.path() + "/copy" + std::to_string(i);
     domain.backup(copy);
     in_killed_child([&] {  // in a process of its own: a copy has its original's addresses
       const Domain &restored = open_for_good(copy);
-      const Segment there = restored.map("a.db", raw(128));
+      const Segment there = restored.map("a.db", raw_pages(128));
       std::uint64_t sum = 0;
       query(restored, [&] {
-        for (std::uint64_t page = 0; page < 128; ++page) sum += word(there, page);
+        for (std::uint64_t page = 0; page < 128; ++page) sum += word_of(there, page);
       });
       if (sum != 0) _exit(2);
     });
@@ -350,16 +331,18 @@ TEST_F(DurableTest, BadInputIsRefused) {
     }
     return Errc::kOk;
   };
-  Domain strict = Domain::open(path(), durable());
+  Domain strict = Domain::open(path(), durable_options());
   EXPECT_EQ(code_of([&] { (void)recover(path()); }), Errc::kDomainInUse);
   strict.close();
-  EXPECT_EQ(code_of([&] { (void)Domain::open(path(), durable(Durability::kBuffered)); }), Errc::kDurabilityMismatch);
-  EXPECT_EQ(code_of([&] { (void)Domain::open(path(), durable(Durability::kNone)); }), Errc::kDurabilityMismatch);
+  EXPECT_EQ(code_of([&] { (void)Domain::open(path(), durable_options(Durability::kBuffered)); }),
+            Errc::kDurabilityMismatch);
+  EXPECT_EQ(code_of([&] { (void)Domain::open(path(), durable_options(Durability::kNone)); }),
+            Errc::kDurabilityMismatch);
   EXPECT_EQ(code_of([&] { (void)recover(folder_.path()); }), Errc::kNotADomain);
-  DomainOptions odd = durable();
+  DomainOptions odd = durable_options();
   odd.log_file_bytes = 5000;
   EXPECT_EQ(code_of([&] { (void)Domain::open(path(), odd); }), Errc::kBadDurability);
-  odd = durable();
+  odd = durable_options();
   odd.group_commit = "active=0";
   EXPECT_EQ(code_of([&] { (void)Domain::open(path(), odd); }), Errc::kBadDurability);
   const Domain plain = Domain::open(folder_.path() + "/volatile");

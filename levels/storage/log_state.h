@@ -3,8 +3,8 @@
 // Invariant: point[flushes & 1] is the last durable state; a flush fills the other one and its tail block, then counts. Whoever
 //            inherits the lock from a dead writer starts again from there: the same commits give the same bytes.
 // Ordering:  durable_clock is stored (release) after the point it tells of; readers acquire.
-// Sharing:   points, tails, passed: under `lock`; ready_lsn: stored under files_lock. append_lsn: under the domain lock; [t & 1] belongs to the commit with
-//            timestamp t, so that it changes together with the commit clock.
+// Sharing:   points, tails, passed: under `lock`; ready_lsn: stored under files_lock. append_lsn: under the domain lock; [t & 1] belongs
+//            to the commit with timestamp t, so that it changes together with the commit clock.
 // Source:    DESIGN D1, D5; LIBTP, section 3.2.1 (log manager).
 #pragma once
 
