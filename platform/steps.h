@@ -55,7 +55,15 @@ namespace tmh::platform {
   X(kCheckpointStored, "checkpoint-stored")        /* checkpoint file written, log files not recycled */   \
   X(kRecoverySalvaged, "recovery-salvaged")        /* the dead's last commits are in the log */            \
   X(kRecoveryReplayed, "recovery-replayed")        /* data files and checkpoint hold everything */         \
-  X(kRecoveryDone, "recovery-done")                /* new generation's first record is durable */
+  X(kRecoveryDone, "recovery-done")                /* new generation's first record is durable */          \
+  X(kLineLock, "line-lock")                        /* level 1: written lines locked, no stamp yet */       \
+  X(kLineStamp, "line-stamp")                      /* stamp taken, nothing validated */                    \
+  X(kLineValidate, "line-validate")                /* everything read is still so */                       \
+  X(kLineSave, "line-save")                        /* undo words stored, if anybody needs them */          \
+  X(kLineCommitPoint, "line-commit-point")         /* COMMITTED, nothing written back */                   \
+  X(kLineWriteBack, "line-write-back")             /* home is new, lines still locked */                   \
+  X(kLineUnlock, "line-unlock")                    /* lines unlocked, status not yet IDLE */               \
+  X(kLineRecovered, "line-recovered")              /* a dead thread's lines are free, its context not */
 
 enum class Step : std::uint32_t {
 #define TMH_STEP_ENUM(id, name) id,
