@@ -37,9 +37,8 @@ enum class AbortCode : std::uint8_t {
 }
 // kNone when the abort was not explicit.
 [[nodiscard]] constexpr AbortCode code_of(AbortStatus status) noexcept {
-  return has(status, kStatusExplicit)
-             ? static_cast<AbortCode>(static_cast<std::uint32_t>(status) >> kStatusCodeShift)
-             : AbortCode::kNone;
+  return has(status, kStatusExplicit) ? static_cast<AbortCode>(static_cast<std::uint32_t>(status) >> kStatusCodeShift)
+                                      : AbortCode::kNone;
 }
 
 // As the processor would have said it. kSpurious, kNoSpace, kDied: 0, as after an interrupt or a fault.

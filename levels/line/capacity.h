@@ -17,10 +17,10 @@
 namespace tmh::line {
 
 struct CapacityModel {
-  std::uint32_t write_sets = 0;       // 0: unlimited
-  std::uint32_t write_ways = 0;       // lines per set
-  std::uint32_t read_lines_max = 0;   // 0: unlimited
-  std::uint32_t nesting_max = 0;      // 0: unlimited. Intel's RTM: 7
+  std::uint32_t write_sets = 0;        // 0: unlimited
+  std::uint32_t write_ways = 0;        // lines per set
+  std::uint32_t read_lines_max = 0;    // 0: unlimited
+  std::uint32_t nesting_max = 0;       // 0: unlimited. Intel's RTM: 7
   std::uint32_t spurious_per_1e6 = 0;  // of a million first touches so many abort for no reason
   std::uint32_t seed = 0;
   std::uint32_t time_us_max = 0;  // 0: unlimited. An HTM ends at the next timer interrupt: 1 to 10 ms

@@ -74,12 +74,19 @@ static_assert(offsetof(LineStateV1, boot_id) == 16 && offsetof(LineStateV1, cloc
               offsetof(LineStateV1, moving) == 128 && offsetof(LineStateV1, turn) == 192 &&
               offsetof(LineStateV1, contexts_high) == 256 && offsetof(LineStateV1, reserved2_zero) == 280);
 
+// A byte mask (bit i: byte i) of an 8-byte word as a bit mask.
+[[nodiscard]] constexpr std::uint64_t spread_byte_mask(std::uint64_t byte_mask) noexcept {
+  std::uint64_t bits = 0;
+  for (unsigned i = 0; i < 8; ++i) bits |= (byte_mask >> i & 1) * (0xffull << (8 * i));
+  return bits;
+}
+
 // A line in an instance's redo log.
 struct alignas(64) LineWrite {
-  Where at;                       //  0  of the line's first byte
-  std::atomic<std::uint64_t> before;  //  8  the word that the line had before it was locked
-  std::uint64_t mask;             // 16  bit i: byte i of the line is written
-  std::uint64_t reserved_zero[5];  // 24
+  Where at;                                        //  0  of the line's first byte
+  std::atomic<std::uint64_t> before;               //  8  the word that the line had before it was locked
+  std::uint64_t mask;                              // 16  bit i: byte i of the line is written
+  std::uint64_t reserved_zero[5];                  // 24
   alignas(64) std::uint64_t data[kLineBytes / 8];  // 64  new bytes, where the mask says so
 };
 static_assert(sizeof(LineWrite) == 128 && offsetof(LineWrite, data) == 64);
@@ -118,16 +125,16 @@ enum class Owner : std::uint64_t {};
 }
 
 struct alignas(4096) LineContextV1 {
-  std::atomic<Owner> owner;              //    0  CAS from 0 to take it
-  std::uint64_t reserved_zero[7];        //    8
-  alignas(64) LineWord status;           //   64  status_word(); others: PENDING -> FAILED
-  std::atomic<std::uint64_t> age;        //   72  of the instance; smaller: began earlier. Stored before status.
-  std::atomic<std::uint64_t> stamp;      //   80  line clock at line-stamp; stored before COMMITTED
-  std::atomic<std::uint64_t> lines;      //   88  entries of writes; stored before PENDING
-  std::uint64_t reserved2_zero[4];       //   96
-  alignas(64) LineWord undo_head;        //  128  undo words ever stored; the next one goes to undo[undo_head % kUndoWords]
-  std::uint64_t reserved3_zero[495];     //  136
-  LineWrite writes[kWritesMax];          // 4096
+  std::atomic<Owner> owner;           //    0  CAS from 0 to take it
+  std::uint64_t reserved_zero[7];     //    8
+  alignas(64) LineWord status;        //   64  status_word(); others: PENDING -> FAILED
+  std::atomic<std::uint64_t> age;     //   72  of the instance; smaller: began earlier. Stored before status.
+  std::atomic<std::uint64_t> stamp;   //   80  line clock at line-stamp; stored before COMMITTED
+  std::atomic<std::uint64_t> lines;   //   88  entries of writes; stored before PENDING
+  std::uint64_t reserved2_zero[4];    //   96
+  alignas(64) LineWord undo_head;     //  128  undo words ever stored; the next one goes to undo[undo_head % kUndoWords]
+  std::uint64_t reserved3_zero[495];  //  136
+  LineWrite writes[kWritesMax];       // 4096
   UndoWord undo[kUndoWords];
 };
 static_assert(offsetof(LineContextV1, status) == 64 && offsetof(LineContextV1, undo_head) == 128 &&

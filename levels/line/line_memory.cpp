@@ -22,7 +22,6 @@ namespace {
 constexpr const char *kStateName = "tmh.line.state";
 constexpr const char *kContextsName = "tmh.contexts";
 constexpr std::uint64_t kContextsBytes = kContextsMax * sizeof(LineContextV1);
-constexpr std::uint32_t kWritesAtFirst = 64;  // 8 KiB: more than the small transactions that level 1 is for write
 
 std::string words_name(std::uint32_t segment) { return "tmh.lines." + std::to_string(segment); }
 
@@ -43,7 +42,7 @@ Errc LineMemory::open(const std::string &folder, bool *found) noexcept {
   if (::access(path(kStateName).c_str(), F_OK) == 0) {
     std::string bytes;
     if (const Errc error = platform::read_file(path(kStateName), 1u << 20, &bytes); error != Errc::kOk) return error;
-    alignas(LineStateV1) unsigned char head[offsetof(LineStateV1, clock)] = {};
+    alignas(LineStateV1) unsigned char head[sizeof(LineStateV1)] = {};
     std::memcpy(head, bytes.data(), std::min(bytes.size(), sizeof head));
     const auto *state = reinterpret_cast<const LineStateV1 *>(head);
     *found = state->magic == kLineStateMagic && std::memcmp(state->boot_id, boot.text, sizeof boot.text) == 0;
@@ -138,8 +137,8 @@ Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation, std
     if (context.owner.load(std::memory_order_relaxed) != free) continue;
     // A page of a hole may be loaded from, not stored to, before it has its blocks.
     const std::uint64_t begin = i * sizeof(LineContextV1);
-    if (const Errc error = platform::allocate_blocks(contexts_file_.fd(), begin,
-                                                     offsetof(LineContextV1, writes) + kWritesAtFirst * sizeof(LineWrite));
+    if (const Errc error = platform::allocate_blocks(
+            contexts_file_.fd(), begin, offsetof(LineContextV1, writes) + kWritesAtFirst * sizeof(LineWrite));
         error != Errc::kOk)
       return fail(error, path(kContextsName));
     // Before the owner: whoever looks for the contexts of the dead must come by.

@@ -46,6 +46,8 @@ struct LineSegment {
 class LineMemory {
  public:
   static constexpr std::uint64_t kChunkBytes = 1u << 16;  // 64 KiB: a system call per 16 pages first written
+  // Of a redo log, that have disk blocks from the start: 8 KiB, more than the small transactions that level 1 is for write.
+  static constexpr std::uint32_t kWritesAtFirst = 64;
 
   // Opens or creates the files. Files of another boot are made anew; *found: there were some of this boot, whose contexts may need
   // recover_all_contexts() when nobody lives. kForeignVersion, kIo and its kind.
