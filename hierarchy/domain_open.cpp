@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "hierarchy/domain_impl.h"
+#include "levels/line/choice.h"
 #include "platform/failure.h"
 #include "platform/steps.h"
 
@@ -60,6 +61,18 @@ Errc resolve_folder(const std::string &folder, std::string *out) {
   return Errc::kOk;
 }
 
+// A wrong TMH_LINE is refused here; what RTM can do is looked at only when it is demanded.
+Errc check_line_choice(const DomainOptions &options) {
+  LineChoice wanted = LineChoice::kAuto;
+  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted); error != Errc::kOk)
+    return error;
+  if (options.line != LineChoice::kAuto) wanted = options.line;
+  if (wanted == LineChoice::kAuto) return Errc::kOk;
+  LineChoice chosen{};
+  std::string reason;
+  return line::choose_line(wanted, &chosen, &reason);
+}
+
 }  // namespace
 
 Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, std::shared_ptr<DomainImpl> *out) {
@@ -91,6 +104,8 @@ Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
         Errc::kBadPolicy,
         std::string("'").append(options_.policy).append("' is no policy; right values: ").append(policy_values()));
   policy_ = policy;
+
+  if (const Errc error = check_line_choice(options_); error != Errc::kOk) return error;
 
   *tracking = Tracking::kAuto;
   if (const Errc error = from_environment("TMH_TRACKING", Errc::kBadTracking, tracking_values(), tracking);

@@ -15,11 +15,10 @@ namespace tmh::platform {
 
 namespace detail {
 constinit std::atomic<DiskHook> disk_hook{nullptr};
-}
+constinit std::atomic<std::uint32_t> planted{0};
+}  // namespace detail
 
 namespace {
-constinit std::atomic<std::uint32_t> planted{0};
-
 Errc fail_with(int error, const std::string &what) noexcept {
   errno = error;
   return fail_errno(Errc::kIo, what);
@@ -35,11 +34,7 @@ Errc watch_disk(const DiskEvent &event) noexcept {
 
 void set_disk_hook(DiskHook hook) noexcept { detail::disk_hook.store(hook, std::memory_order_relaxed); }
 
-void plant(std::uint32_t defects) noexcept { planted.store(defects, std::memory_order_relaxed); }
-
-bool is_planted(Planted defect) noexcept {
-  return (planted.load(std::memory_order_relaxed) & static_cast<std::uint32_t>(defect)) != 0;
-}
+void plant(std::uint32_t defects) noexcept { detail::planted.store(defects, std::memory_order_relaxed); }
 
 Errc DiskFile::open(const std::string &path, Mode mode) noexcept {
   close();

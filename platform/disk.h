@@ -76,9 +76,19 @@ enum class Planted : std::uint32_t {
   kApplyBeforeLog = 1u << 1,         // versions go home before their record is durable
   kNoGeneration = 1u << 2,           // recovery takes records of an earlier generation
   kNoChecksum = 1u << 3,             // recovery takes records whose CRC is wrong
+  kLineNoValidation = 1u << 4,       // level 1 commits whatever has changed since it read
+  kLineNoExtensionCheck = 1u << 5,   // level 1 moves a snapshot on without looking at what it read
+  kLineUnlockFirst = 1u << 6,        // level 1 unlocks before it writes back
+  kLineHalfRecovery = 1u << 7,       // of a dead committer's lines only the first is written back
 };
 void plant(std::uint32_t defects) noexcept;
-[[nodiscard]] bool is_planted(Planted defect) noexcept;
+namespace detail {
+extern std::atomic<std::uint32_t> planted;
+}
+[[nodiscard]] inline bool is_planted(Planted defect) noexcept {
+  // relaxed: tests plant before they start what they watch
+  return (detail::planted.load(std::memory_order_relaxed) & static_cast<std::uint32_t>(defect)) != 0;
+}
 
 class DiskFile {
  public:

@@ -111,6 +111,8 @@ const char *message(Errc code) noexcept {
       return "the domain is open with other levels, or its other options exclude them";
     case Errc::kNeedsPages:
       return "an instance that may run at level 1 only did what level 1 cannot do";
+    case Errc::kRtmUnavailable:
+      return "RTM was demanded and does not work here";
   }
   return "unknown tmh error code";
 }

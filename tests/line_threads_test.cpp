@@ -62,7 +62,7 @@ class LineThreadsTest : public testing::TestWithParam<ConflictPolicy> {
 
 TEST_P(LineThreadsTest, BankKeepsItsSumInEveryAttempt) {
   constexpr std::uint64_t kAccounts = 24;  // 24 bytes apart: some share a line
-  constexpr int kRounds = 20'000;
+  constexpr int kRounds = 60'000;
   auto *accounts = reinterpret_cast<Account *>(rig_.view());
   {
     RigThread setup(rig_);

@@ -24,6 +24,7 @@ using tmh::Detection;
 using tmh::Durability;
 using tmh::Errc;
 using tmh::GroupCommit;
+using tmh::LineChoice;
 using tmh::Policy;
 using tmh::Tracking;
 
@@ -348,6 +349,22 @@ TEST(GroupCommitSpelling, ListForUsersHoldsExactlyTheAcceptedRanges) {
   EXPECT_EQ(text.substr(0, 5), "none,");
 }
 
+TEST(Spelling, LineChoicesAreThoseOfTheList) {
+  std::string list;
+  for (const LineChoice choice : {LineChoice::kAuto, LineChoice::kSoftware, LineChoice::kRtm}) {
+    LineChoice read{};
+    EXPECT_EQ(tmh::parse(tmh::to_string(choice), &read), Errc::kOk);
+    EXPECT_EQ(read, choice);
+    list += (list.empty() ? "" : ", ") + std::string(tmh::to_string(choice));
+  }
+  EXPECT_EQ(list, tmh::line_values());
+  LineChoice untouched = LineChoice::kRtm;
+  for (const char *wrong : {"", "hardware", "RTM", "rtm ", "software,rtm"}) {
+    EXPECT_EQ(tmh::parse(wrong, &untouched), Errc::kBadLevels) << wrong;
+    EXPECT_EQ(untouched, LineChoice::kRtm);
+  }
+}
+
 TEST(Spelling, NullTargetIsABadArgument) {
   EXPECT_EQ(tmh::parse("oldest-wins", static_cast<Policy *>(nullptr)), Errc::kBadArgument);
   EXPECT_EQ(tmh::parse("auto", static_cast<Tracking *>(nullptr)), Errc::kBadArgument);
@@ -356,7 +373,7 @@ TEST(Spelling, NullTargetIsABadArgument) {
   EXPECT_EQ(tmh::parse("none", static_cast<GroupCommit *>(nullptr)), Errc::kBadArgument);
 }
 
-constexpr int kErrcLast = static_cast<int>(Errc::kNeedsPages);
+constexpr int kErrcLast = static_cast<int>(Errc::kRtmUnavailable);
 
 TEST(ErrorCategory, EveryCodeHasOneSentenceOfItsOwn) {
   std::set<std::string> sentences;
@@ -382,6 +399,7 @@ TEST(ErrorCategory, NumbersAreFrozen) {  // a released value is never reused: th
   EXPECT_EQ(static_cast<int>(Errc::kBadLevels), 47);
   EXPECT_EQ(static_cast<int>(Errc::kLevelsMismatch), 48);
   EXPECT_EQ(static_cast<int>(Errc::kNeedsPages), 49);
+  EXPECT_EQ(static_cast<int>(Errc::kRtmUnavailable), 50);
 }
 
 TEST(ErrorCategory, CodesCompareWithErrcAndWithTheSystemsWords) {

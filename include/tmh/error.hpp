@@ -60,6 +60,7 @@ enum class Errc : int {
   kBadLevels = 47,           // not a specification of levels, cross-level policy, escalation or line level
   kLevelsMismatch = 48,      // the domain is open with other levels, or its other options exclude them
   kNeedsPages = 49,          // an instance that may run at level 1 only did what level 1 cannot do
+  kRtmUnavailable = 50,      // RTM was demanded and does not work here; the detail says why and what would help
 };
 
 // One clear sentence per code. Never null. Async-signal-safe.

@@ -72,6 +72,13 @@ enum class EscalationKind : std::uint8_t {
       6,  // "adaptive": either limit; and a site that escalates begins at level 2 for a while, longer each time. Default.
 };
 
+// What runs the instances of level 1.
+enum class LineChoice : std::uint8_t {
+  kAuto = 0,      // "auto": software for instrumented bodies; rtm for plain ones where it works
+  kSoftware = 1,  // "software": software lines, on every machine
+  kRtm = 2,       // "rtm": Intel RTM; an error where it does not work
+};
+
 struct Escalation {
   EscalationKind kind = EscalationKind::kAdaptive;
   std::uint32_t attempts = 8;     // as hierarchy::kTurnAttempts: no accident any more
@@ -114,7 +121,8 @@ struct Policy {
 [[nodiscard]] Errc parse(std::string_view spec, Detection *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Durability *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, GroupCommit *out) noexcept;
-[[nodiscard]] Errc parse(std::string_view spec, Levels *out) noexcept;  // these three: kBadLevels
+[[nodiscard]] Errc parse(std::string_view spec, Levels *out) noexcept;  // these four: kBadLevels
+[[nodiscard]] Errc parse(std::string_view spec, LineChoice *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, CrossPolicy *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Escalation *out) noexcept;
 [[nodiscard]] std::string to_string(const Policy &policy);
@@ -123,6 +131,7 @@ struct Policy {
 [[nodiscard]] const char *to_string(Durability durability) noexcept;
 [[nodiscard]] std::string to_string(const GroupCommit &group);
 [[nodiscard]] const char *to_string(Levels levels) noexcept;
+[[nodiscard]] const char *to_string(LineChoice line) noexcept;
 [[nodiscard]] const char *to_string(CrossPolicy policy) noexcept;
 [[nodiscard]] std::string to_string(const Escalation &escalation);
 // The right values, for a message that refuses a wrong one.
@@ -132,6 +141,7 @@ struct Policy {
 [[nodiscard]] const char *durability_values() noexcept;
 [[nodiscard]] const char *group_commit_values() noexcept;
 [[nodiscard]] const char *levels_values() noexcept;
+[[nodiscard]] const char *line_values() noexcept;
 [[nodiscard]] const char *cross_policy_values() noexcept;
 [[nodiscard]] const char *escalation_values() noexcept;
 
@@ -142,8 +152,9 @@ struct DomainOptions {
   std::string policy;                   // empty: TMH_POLICY, else the defaults of Policy
   std::string name;                     // shown for this participant; empty: the program's name
 
-  Levels levels = Levels{};           // unset: TMH_LEVELS, else the domain's, else page
-  CrossPolicy cross = CrossPolicy{};  // unset: TMH_CROSS, else recall-and-wait; this process's own
+  Levels levels = Levels{};             // unset: TMH_LEVELS, else the domain's, else page
+  LineChoice line = LineChoice::kAuto;  // kAuto: TMH_LINE, else automatic; this process's own
+  CrossPolicy cross = CrossPolicy{};    // unset: TMH_CROSS, else recall-and-wait; this process's own
   std::string escalation;  // empty: TMH_ESCALATION, else adaptive; this process's sites that name none themselves
 
   Durability durability = Durability{};  // unset: TMH_DURABILITY, else the domain's, else none

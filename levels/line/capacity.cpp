@@ -20,12 +20,13 @@ std::uint64_t next_random(std::uint64_t *state) noexcept {
 void CapacityUse::begin(const CapacityModel &model, std::uint64_t now_ns, std::uint64_t seed_more) noexcept {
   model_ = model;
   begin_ns_ = now_ns;
-  random_ = (std::uint64_t{model.seed} << 32) + seed_more;
   reads_ = 0;
   if (++attempt_ == 0) {  // after 2^32 attempts
     sets_.fill({});
     attempt_ = 1;
   }
+  // attempt_: one that failed by chance is not to fail by the same one again.
+  random_ = (std::uint64_t{model.seed} << 32) + (seed_more << 20) + attempt_;
 }
 
 AbortCause CapacityUse::chance(std::uint64_t now_ns) noexcept {

@@ -44,7 +44,7 @@ inline constexpr std::uint32_t kWriteSetsMax = 4096;
 
 class CapacityUse {
  public:
-  // Of one attempt. `seed_more`: differs between attempts, so that a chance is not the same one again.
+  // Of one attempt. `seed_more`: differs between threads, so that they do not share their chances.
   void begin(const CapacityModel &model, std::uint64_t now_ns, std::uint64_t seed_more) noexcept;
   // First touches. line: number of the line in memory (address / 64). kNone: it fits.
   [[nodiscard]] AbortCause read(std::uint64_t now_ns) noexcept;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "platform/disk.h"
 #include "platform/steps.h"
 
 namespace tmh::line {
@@ -31,7 +32,8 @@ bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) 
     LineWord &word = segment.words[offset_of(entry.at) / kLineBytes];
     // acquire: pairs with line-lock; what the dead one stored before it is seen
     if (word.load(std::memory_order_acquire) != locked_by(number)) continue;
-    if (is_committed) write_back_line(entry, segment.home + offset_of(entry.at));
+    if (is_committed && (i == 0 || !platform::is_planted(platform::Planted::kLineHalfRecovery)))
+      write_back_line(entry, segment.home + offset_of(entry.at));
     // relaxed: seen by the acquire above. release: as line-unlock.
     word.store(is_committed ? stamp : entry.before.load(std::memory_order_relaxed), std::memory_order_release);
   }

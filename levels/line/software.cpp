@@ -1,6 +1,7 @@
 // levels/line/software.cpp -- life of a thread's instances: attach, begin, end, the snapshot.
 #include "levels/line/software.h"
 
+#include "platform/disk.h"
 #include "platform/process.h"
 
 namespace tmh::detail {
@@ -62,7 +63,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   if (is_limited_) [[unlikely]] {
     if (use_ == nullptr) use_ = std::make_unique<CapacityUse>();
     read_lines_.clear();
-    use_->begin(*begin.capacity, model_now_ns(), rv + attempt_);
+    use_->begin(*begin.capacity, model_now_ns(), number_);
   }
   if (segment_ != nullptr) use(*segment_);
   detail::line_access = this;
@@ -112,7 +113,7 @@ bool SoftwareThread::is_log_valid() const noexcept {
 bool SoftwareThread::extend() noexcept {
   // acquire: pairs with line-stamp: a commit stamped up to here has locked its lines before.
   const std::uint64_t now = memory_.state().clock.load(std::memory_order_acquire);
-  if (!is_log_valid()) return false;
+  if (!is_log_valid() && !platform::is_planted(platform::Planted::kLineNoExtensionCheck)) return false;
   rv = now;
   return true;
 }

@@ -4,10 +4,13 @@
 #include <bit>
 
 #include "levels/line/software.h"
+#include "platform/disk.h"
 #include "platform/steps.h"
 
 namespace tmh::line {
 
+using platform::is_planted;
+using platform::Planted;
 using platform::Step;
 using platform::step;
 
@@ -70,7 +73,7 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
   step(Step::kLineStamp);
   const bool is_pinned = upper_.any_pin();
   AbortCause cause = AbortCause::kNone;
-  if (!is_valid_at_commit()) cause = AbortCause::kValidation;
+  if (!is_valid_at_commit() && !is_planted(Planted::kLineNoValidation)) cause = AbortCause::kValidation;
   step(Step::kLineValidate);
   if (cause == AbortCause::kNone && is_pinned) cause = save_undo();
   step(Step::kLineSave);
@@ -86,6 +89,10 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
     return cause;
   }
   step(Step::kLineCommitPoint);
+  if (is_planted(Planted::kLineUnlockFirst)) [[unlikely]] {
+    for (const LocalWrite &write : writes_) write.word->store(stamp_, std::memory_order_release);
+    step(Step::kLineUnlock);
+  }
   for (std::size_t i = 0; i < writes_.size(); ++i) write_back_line(context_->writes[i], writes_[i].home);
   step(Step::kLineWriteBack);
   // release: pairs with the acquire of whoever reads or locks the line next

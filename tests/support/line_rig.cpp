@@ -1,13 +1,9 @@
 // tests/support/line_rig.cpp -- opens it.
 #include "tests/support/line_rig.h"
 
-#include <signal.h>
-#include <unistd.h>
-
-#include <stdexcept>
-
 #include "levels/line/recovery.h"
 #include "platform/failure.h"
+#include "platform/files.h"
 #include "platform/process.h"
 
 namespace tmh::test {
@@ -20,26 +16,34 @@ void expect_ok(Errc error, const char *what) {
 
 }  // namespace
 
+bool RigShared::is_alive(std::uint32_t slot) const noexcept {
+  return slot < kRigSlotsMax && platform::alive({pids[slot].load(), start_times[slot].load()});
+}
+
 void FairAbove::suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept {
   shared_->suspected.fetch_add(1, std::memory_order_relaxed);
-  if (slot >= kRigSlotsMax || kill(shared_->pids[slot].load(std::memory_order_relaxed), 0) == 0) return;
-  const auto alive = [](void *context, platform::LockTag holder) noexcept {
-    const auto *rig = static_cast<const RigShared *>(context);
-    const std::uint32_t who = platform::slot_of(holder);
-    return who < kRigSlotsMax && kill(rig->pids[who].load(std::memory_order_relaxed), 0) == 0;
+  if (shared_->is_alive(slot)) return;
+  const auto is_holder_alive = [](void *context, platform::LockTag holder) noexcept {
+    return static_cast<const RigShared *>(context)->is_alive(platform::slot_of(holder));
   };
-  static_cast<void>(shared_->domain_lock.lock(platform::lock_tag(slot_, LineRig::kIncarnation), alive, shared_));
+  // Inherited or not: the recovery does whatever is left to do.
+  static_cast<void>(
+      shared_->domain_lock.lock(platform::lock_tag(slot_, LineRig::kIncarnation), is_holder_alive, shared_));
   static_cast<void>(line::recover_contexts(memory_, slot, incarnation));
   shared_->domain_lock.unlock();
 }
 
 LineRig::LineRig(const std::string &folder, std::uint64_t bytes, RigShared *shared, std::uint32_t slot) : slot_(slot) {
+  platform::FolderLock lock;
+  expect_ok(lock.acquire(folder + "/lock"), "folder lock");
   expect_ok(home_.open(folder + "/line.data", 0, bytes, bytes, true), "home");
   bool found = false;
   expect_ok(memory_.open(folder, &found), "line memory");
   expect_ok(memory_.add_segment({0, home_.base(), bytes, bytes, &home_}), "segment");
   if (shared == nullptr) return;
-  shared->pids[slot].store(getpid(), std::memory_order_relaxed);
+  const platform::ProcessId self = platform::this_process();
+  shared->start_times[slot].store(self.start_time);
+  shared->pids[slot].store(self.pid);
   fair_.emplace(memory_, shared, slot);
   upper_ = &*fair_;
 }

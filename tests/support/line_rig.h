@@ -1,6 +1,6 @@
 // tests/support/line_rig.h -- a folder with one segment and level 1's files, and nothing above: what level 1 is tested on alone.
 // Shape:     LineRig opens the folder's files in the calling process; after a fork each process makes its own. The participant table is
-//            replaced by shared memory: slot i belongs to the pid that stored itself there, and a FairAbove recovers the dead.
+//            replaced by shared memory: slot i belongs to the process that stored itself there, and a FairAbove recovers the dead.
 #pragma once
 
 #include <sys/types.h>
@@ -24,6 +24,8 @@ inline constexpr std::uint32_t kRigSlotsMax = 16;
 struct RigShared {
   platform::SharedLock domain_lock;
   std::atomic<std::int32_t> pids[kRigSlotsMax];
+  std::atomic<std::uint64_t> start_times[kRigSlotsMax];
+  [[nodiscard]] bool is_alive(std::uint32_t slot) const noexcept;
   std::atomic<std::uint64_t> suspected;
 };
 
