@@ -117,6 +117,22 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage
   return stamp;
 }
 
+void ConsistencyTree::announce(PageId page) noexcept {
+  DomainState &state = memory_.state();
+  const std::uint64_t stamp = state.clock.load(std::memory_order_relaxed) + 1;
+  const std::uint64_t at = state.log_head.load(std::memory_order_relaxed);
+  CommitLogEntry &entry = memory_.log_entry(at);
+  entry.stamp.store(stamp, std::memory_order_relaxed);  // the release store of log_head orders it
+  entry.page = static_cast<std::uint64_t>(page);
+  entry.lines = 0;
+  entry.incarnation = 0;  // nobody's own: the announcer's views lose the page as well
+  entry.slot = 0;
+  entry.pages = 1;
+  entry.time_ns = 0;
+  state.log_head.store(at + 1, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
+  state.clock.store(stamp, std::memory_order_seq_cst);      // before the announcer's look at pins: file head
+}
+
 std::uint64_t ConsistencyTree::oldest_pin() const noexcept {
   std::uint64_t oldest = kNoPin;
   const std::uint32_t high = memory_.participants_high();

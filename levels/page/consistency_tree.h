@@ -41,6 +41,8 @@ class ConsistencyTree {
   // Commits: stamps and links the versions, appends to the commit log, publishes the clock. Returns the timestamp.
   // log_end: durable domains, where the redo log will end with this commit (DurableLog::room()).
   std::uint64_t publish(const std::vector<Write> &writes, storage::Lsn log_end) noexcept;
+  // The page goes to the level below: whoever begins an instance from now on knows (PROTOCOL.md, release-told).
+  void announce(PageId page) noexcept;
   // A commit of so many pages is not listed page by page in the commit log.
   [[nodiscard]] static bool is_wide(std::size_t pages) noexcept { return pages > kLogEntries / 2; }
 

@@ -25,7 +25,6 @@ namespace {
 constexpr std::size_t kCollectPerBegin = 256;
 // Following the log page by page costs more than starting again beyond this many entries.
 constexpr std::uint64_t kFollowMax = 1u << 16;
-constexpr std::uint32_t kAllSegments = ~0u;
 constexpr int kUnlockedRounds = 4;
 }  // namespace
 
@@ -59,13 +58,21 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
     tree_.collect(kCollectPerBegin);
     pull();
     snapshot_ = state.clock.load(std::memory_order_relaxed);
-    own.pin.store(snapshot_, std::memory_order_seq_cst);
+    announce_snapshot(snapshot_);
     unlock();
   }
   step(Step::kBeginPinned);
   running_ = true;
   engine_thread.running = this;
   return Errc::kOk;
+}
+
+// The clock below is read between the store of the pin and the last look at our own clock: so both belong to one cut (PROTOCOL.md).
+void Engine::announce_snapshot(std::uint64_t clock) noexcept {
+  if (lower_ != nullptr)
+    self().line_pin.store(lower_->clock(), std::memory_order_relaxed);  // the pin's store orders it
+  self().pin.store(clock, std::memory_order_seq_cst);
+  if (lower_ != nullptr) line_snapshot_ = lower_->clock();
 }
 
 // Announces the snapshot without the lock when no foreign commit since the last instance concerns what this process holds. Wait-free for
@@ -79,7 +86,7 @@ bool Engine::pin_without_lock() noexcept {
     std::uint64_t position = synced_position_;
     if (clock != synced_ && !foreign_commits_are_elsewhere(clock, &position)) return false;
     // seq_cst store, then seq_cst load: see consistency_tree.h. A commit after the load finds our pin.
-    self().pin.store(clock, std::memory_order_seq_cst);
+    announce_snapshot(clock);
     if (state.clock.load(std::memory_order_seq_cst) == clock) {
       snapshot_ = synced_ = clock;
       synced_position_ = position;
@@ -106,6 +113,10 @@ bool Engine::foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *p
     if (entry.incarnation == own) continue;
     const PageId page{entry.page};
     if (!is_mapped(page)) continue;
+    if (entry.lines == 0) {
+      if ((local(page).lists & kResident) != 0) return false;
+      continue;
+    }
     const PageState shown = local(page).state;
     if (shown == PageState::kGuarded || (shown == PageState::kAbsent && !silent())) continue;
     // A page mapped from home, or that would be: right as soon as home has the commit. acquire: see needs_versions().
@@ -136,6 +147,7 @@ void Engine::pull() noexcept {
   const std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
   if (resync_needed_ || head - synced_position_ > std::min(kLogEntries, kFollowMax)) {
     drop_all();
+    lose_all(kAllSegments);
     if (silent()) guard_pending(kAllSegments);
     resync_needed_ = false;
   } else {
@@ -151,6 +163,11 @@ void Engine::pull() noexcept {
 
 void Engine::refresh(const CommitLogEntry &entry) noexcept {
   const PageId page{entry.page};
+  if (entry.lines == 0) {
+    // While an instance runs (extend()) nothing is taken from it: a release that found it running has told and then given up.
+    if (!running_ || !lower_->is_resident(page)) lose(page);
+    return;
+  }
   LocalPage &l = local(page);
   const bool versioned = memory_.meta(page).newest.load(std::memory_order_relaxed) != 0;
   switch (l.state) {
@@ -183,6 +200,30 @@ void Engine::guard(PageId page) noexcept {
     any_protected_ = true;
   }
   local(page).state = PageState::kGuarded;
+}
+
+// The level below has the page, or may have it: the next touch must ask.
+void Engine::lose(PageId page) noexcept {
+  LocalPage &l = local(page);
+  if ((l.lists & kResident) == 0) return;
+  l.lists &= static_cast<std::uint8_t>(~kResident);
+  if (l.state == PageState::kGuarded) return;
+  drop_page(page);
+  if (silent() && l.state == PageState::kAbsent) guard(page);
+}
+
+void Engine::lose_all(std::uint32_t segment) noexcept {
+  std::size_t still = 0;
+  for (std::size_t i = 0; i < resident_.size(); ++i) {
+    const PageId page = resident_[i];
+    if (segment != kAllSegments && storage::segment_number(page) != segment) {
+      resident_[still++] = page;
+      continue;
+    }
+    lose(page);
+    local(page).lists &= static_cast<std::uint8_t>(~kInResident);
+  }
+  resident_.truncate(still);
 }
 
 // REQUIRES the lock. Pages whose newest content is not home yet must not be mapped silently.
@@ -222,7 +263,7 @@ void Engine::drop_all() noexcept {
   if (kept_.size() <= kOneByOne && blocks_.empty() && silent()) {
     for (const PageId page : kept_) {
       if (local(page).state != PageState::kAbsent && local(page).state != PageState::kGuarded) drop_page(page);
-      local(page).lists &= kHasBlocks;
+      local(page).lists &= kLasting;
     }
   } else if (!kept_.empty()) {
     drop_spans();
@@ -252,7 +293,7 @@ void Engine::drop_spans() noexcept {
     LocalPage &l = local(page);
     twins_.give_back(l.twin);
     const bool was_guarded = l.state == PageState::kGuarded;
-    l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kHasBlocks), l.written_epoch, 0};
+    l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kLasting), l.written_epoch, 0};
     if (was_guarded)
       l.state = PageState::kGuarded;
     else if (silent() && memory_.meta(page).newest.load(std::memory_order_acquire) != 0)

@@ -78,7 +78,7 @@ bool Engine::is_valid() noexcept {
   }
   for (std::uint64_t at = synced_position_; at < head; ++at) {
     const PageId page{memory_.log_entry(at).page};
-    if (!is_mapped(page)) continue;
+    if (!is_mapped(page) || memory_.log_entry(at).lines == 0) continue;
     const PageState kind = local(page).state;
     if (kind != PageState::kAbsent && kind != PageState::kGuarded) return false;
   }

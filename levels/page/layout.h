@@ -89,7 +89,7 @@ struct alignas(64) CommitLogEntry {
   std::atomic<std::uint64_t>
       stamp;                  // read without the lock, also while an entry that a repair took back is written again
   std::uint64_t page;         // PageId; kWideCommit: of no page, see ConsistencyTree::log()
-  LineMask lines;             // changed by this commit
+  LineMask lines;             // changed by this commit; 0: the page went to the level below
   std::uint64_t incarnation;  // of the committer
   Slot slot;                  // the version: it cannot change before its record is durable
   std::uint32_t pages;        // of this commit: so many entries in a row

@@ -55,6 +55,8 @@ struct alignas(64) Participant {
   std::atomic<std::uint64_t> begin_ns;
   std::atomic<std::uint32_t> is_query;
   std::uint32_t reserved_zero;
+  std::atomic<std::uint64_t>
+      line_pin;  // with a pin, in domains with level 1: nothing newer on level 1's clock is in the snapshot but extensions
   // line 2: what others decide about it
   alignas(64) std::atomic<std::uint64_t> failed_instance;  // number of the instance that was failed by another
   std::atomic<std::uint32_t> accesses;                     // eager: first entry in the access table, 0: none
