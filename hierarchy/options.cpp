@@ -37,6 +37,21 @@ constexpr Spelling<Tracking> kTrackings[] = {
 };
 constexpr Spelling<Durability> kDurabilities[] = {
     {"none", Durability::kNone}, {"buffered", Durability::kBuffered}, {"strict", Durability::kStrict}};
+constexpr Spelling<Levels> kLevels[] = {{"page", Levels::kPage}, {"hybrid", Levels::kHybrid}};
+constexpr Spelling<CrossPolicy> kCrossPolicies[] = {
+    {"abort-lower", CrossPolicy::kAbortLower},
+    {"abort-upper", CrossPolicy::kAbortUpper},
+    {"recall-and-wait", CrossPolicy::kRecallAndWait},
+    {"wait-for-upper", CrossPolicy::kWaitForUpper},
+};
+constexpr Spelling<EscalationKind> kEscalations[] = {
+    {"never", EscalationKind::kNever},
+    {"always", EscalationKind::kAlways},
+    {"on-capacity", EscalationKind::kOnCapacity},
+    {"after-n", EscalationKind::kAfterAttempts},
+    {"after-wasted-time", EscalationKind::kAfterWasted},
+    {"adaptive", EscalationKind::kAdaptive},
+};
 constexpr Spelling<Detection> kDetections[] = {{"lazy", Detection::kLazy}, {"eager", Detection::kEager}};
 
 constexpr std::string_view kBackoffMaxKey = "backoff-us-max=";
@@ -162,6 +177,33 @@ Errc parse(std::string_view spec, Detection *out) noexcept {
   return parse_enum(kDetections, spec, out, Errc::kBadDetection);
 }
 
+Errc parse(std::string_view spec, Levels *out) noexcept { return parse_enum(kLevels, spec, out, Errc::kBadLevels); }
+Errc parse(std::string_view spec, CrossPolicy *out) noexcept {
+  return parse_enum(kCrossPolicies, spec, out, Errc::kBadLevels);
+}
+
+// A kind, and behind '=' its limit.
+Errc parse(std::string_view spec, Escalation *out) noexcept {
+  if (out == nullptr) return Errc::kBadArgument;
+  Escalation escalation;
+  const auto equals = spec.find('=');
+  const EscalationKind *kind = find(kEscalations, spec.substr(0, equals));
+  if (kind == nullptr) return Errc::kBadLevels;
+  escalation.kind = *kind;
+  if (equals != std::string_view::npos) {
+    std::string_view number = spec.substr(equals + 1);
+    std::uint32_t *limit = nullptr;
+    if (*kind == EscalationKind::kAfterAttempts) limit = &escalation.attempts;
+    if (*kind == EscalationKind::kAfterWasted && number.ends_with("us")) {
+      limit = &escalation.wasted_us;
+      number.remove_suffix(2);
+    }
+    if (limit == nullptr || !parse_backoff_us(number, limit) || *limit == 0) return Errc::kBadLevels;
+  }
+  *out = escalation;
+  return Errc::kOk;
+}
+
 Errc parse(std::string_view spec, Durability *out) noexcept {
   return parse_enum(kDurabilities, spec, out, Errc::kBadDurability);
 }
@@ -196,6 +238,14 @@ std::string to_string(const GroupCommit &group) {
   }
   return text;
 }
+const char *to_string(Levels levels) noexcept { return spell(kLevels, levels); }
+const char *to_string(CrossPolicy policy) noexcept { return spell(kCrossPolicies, policy); }
+std::string to_string(const Escalation &escalation) {
+  std::string text = spell(kEscalations, escalation.kind);
+  if (escalation.kind == EscalationKind::kAfterAttempts) text += '=' + std::to_string(escalation.attempts);
+  if (escalation.kind == EscalationKind::kAfterWasted) text += '=' + std::to_string(escalation.wasted_us) + "us";
+  return text;
+}
 const char *to_string(Durability durability) noexcept { return spell(kDurabilities, durability); }
 
 std::string to_string(const Policy &policy) {
@@ -222,6 +272,13 @@ const char *policy_values() noexcept {
 }
 const char *tracking_values() noexcept { return "auto, signal, signal-hot, kernel, kernel-hot"; }
 const char *detection_values() noexcept { return "lazy, eager"; }
+const char *levels_values() noexcept { return "page, hybrid"; }
+const char *cross_policy_values() noexcept { return "abort-lower, abort-upper, recall-and-wait, wait-for-upper"; }
+const char *escalation_values() noexcept {
+  return "never, always, on-capacity, after-n, after-n=1 to 1000000, after-wasted-time, after-wasted-time=1us to "
+         "1000000us, "
+         "adaptive";
+}
 const char *durability_values() noexcept { return "none, buffered, strict"; }
 const char *group_commit_values() noexcept {
   return "none, or comma-separated: active=1 to 65536, waiting=1 to 100, bytes=1 to 1073741824, wait=1us to 1000000us";

@@ -105,6 +105,12 @@ const char *message(Errc code) noexcept {
       return "not a durability or group-commit specification";
     case Errc::kDomainInUse:
       return "the call needs the domain closed, and a process has it open";
+    case Errc::kBadLevels:
+      return "not a specification of levels, cross-level policy, escalation or line level";
+    case Errc::kLevelsMismatch:
+      return "the domain is open with other levels, or its other options exclude them";
+    case Errc::kNeedsPages:
+      return "an instance that may run at level 1 only did what level 1 cannot do";
   }
   return "unknown tmh error code";
 }

@@ -356,7 +356,7 @@ TEST(Spelling, NullTargetIsABadArgument) {
   EXPECT_EQ(tmh::parse("none", static_cast<GroupCommit *>(nullptr)), Errc::kBadArgument);
 }
 
-constexpr int kErrcLast = static_cast<int>(Errc::kDomainInUse);
+constexpr int kErrcLast = static_cast<int>(Errc::kNeedsPages);
 
 TEST(ErrorCategory, EveryCodeHasOneSentenceOfItsOwn) {
   std::set<std::string> sentences;
@@ -379,6 +379,9 @@ TEST(ErrorCategory, NumbersAreFrozen) {  // a released value is never reused: th
   EXPECT_EQ(static_cast<int>(Errc::kLogDamaged), 40);
   EXPECT_EQ(static_cast<int>(Errc::kNotDurable), 43);
   EXPECT_EQ(static_cast<int>(Errc::kDomainInUse), 46);
+  EXPECT_EQ(static_cast<int>(Errc::kBadLevels), 47);
+  EXPECT_EQ(static_cast<int>(Errc::kLevelsMismatch), 48);
+  EXPECT_EQ(static_cast<int>(Errc::kNeedsPages), 49);
 }
 
 TEST(ErrorCategory, CodesCompareWithErrcAndWithTheSystemsWords) {

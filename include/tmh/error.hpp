@@ -57,6 +57,9 @@ enum class Errc : int {
   kDurabilityMismatch = 44,  // the domain was created with another durability
   kBadDurability = 45,       // not a durability or group-commit specification
   kDomainInUse = 46,         // the call needs the domain closed, and a process has it open
+  kBadLevels = 47,           // not a specification of levels, cross-level policy, escalation or line level
+  kLevelsMismatch = 48,      // the domain is open with other levels, or its other options exclude them
+  kNeedsPages = 49,          // an instance that may run at level 1 only did what level 1 cannot do
 };
 
 // One clear sentence per code. Never null. Async-signal-safe.

@@ -46,6 +46,39 @@ enum class Backoff : std::uint8_t {
   kAdaptive = 3,     // "backoff=adaptive": none while the other core makes progress, then exponential. Default.
 };
 
+// Which levels work on the domain's memory. One choice per domain; the first participant decides.
+enum class Levels : std::uint8_t {
+  kPage = 1,  // "page": level 2 alone. Default.
+  kHybrid =
+      2,  // "hybrid": level 1 for instrumented bodies (tmh::Site), level 2 for everything else. Lazy detection, volatile domains
+};
+
+// What an instance of level 1 does about a page that a running instance of level 2 uses (DESIGN section 4, cross-level conflict).
+enum class CrossPolicy : std::uint8_t {
+  kAbortLower = 1,     // "abort-lower": it aborts at once; its site decides whether it goes on at level 2
+  kAbortUpper = 2,     // "abort-upper": the other instance is FAILED; wait until it has ended
+  kRecallAndWait = 3,  // "recall-and-wait": look again and again until it has ended, within the budget. Default.
+  kWaitForUpper = 4,   // "wait-for-upper": sleep with growing pauses until it has ended, within the budget
+};
+
+// When an instance of level 1 that keeps aborting goes on at level 2. Capacity never fits the next time: every kind but "never" escalates.
+enum class EscalationKind : std::uint8_t {
+  kNever = 1,          // "never": level 1 only; what level 1 cannot do is an error
+  kAlways = 2,         // "always": level 2 only
+  kOnCapacity = 3,     // "on-capacity": only when it does not fit
+  kAfterAttempts = 4,  // "after-n=8": also after so many attempts
+  kAfterWasted = 5,    // "after-wasted-time=200us": also when attempts have wasted so much time
+  kAdaptive =
+      6,  // "adaptive": either limit; and a site that escalates begins at level 2 for a while, longer each time. Default.
+};
+
+struct Escalation {
+  EscalationKind kind = EscalationKind::kAdaptive;
+  std::uint32_t attempts = 8;     // as hierarchy::kTurnAttempts: no accident any more
+  std::uint32_t wasted_us = 200;  // what an instance of level 2 with a dozen first touches costs
+  friend constexpr bool operator==(const Escalation &, const Escalation &) noexcept = default;
+};
+
 // When a commit survives a power cut (DESIGN D1). A property of the domain, fixed by whoever creates it.
 enum class Durability : std::uint8_t {
   kNone = 1,      // "none": data files are written at close; commits survive processes, not power cuts. Default.
@@ -81,17 +114,26 @@ struct Policy {
 [[nodiscard]] Errc parse(std::string_view spec, Detection *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Durability *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, GroupCommit *out) noexcept;
+[[nodiscard]] Errc parse(std::string_view spec, Levels *out) noexcept;  // these three: kBadLevels
+[[nodiscard]] Errc parse(std::string_view spec, CrossPolicy *out) noexcept;
+[[nodiscard]] Errc parse(std::string_view spec, Escalation *out) noexcept;
 [[nodiscard]] std::string to_string(const Policy &policy);
 [[nodiscard]] const char *to_string(Tracking tracking) noexcept;
 [[nodiscard]] const char *to_string(Detection detection) noexcept;
 [[nodiscard]] const char *to_string(Durability durability) noexcept;
 [[nodiscard]] std::string to_string(const GroupCommit &group);
+[[nodiscard]] const char *to_string(Levels levels) noexcept;
+[[nodiscard]] const char *to_string(CrossPolicy policy) noexcept;
+[[nodiscard]] std::string to_string(const Escalation &escalation);
 // The right values, for a message that refuses a wrong one.
 [[nodiscard]] const char *policy_values() noexcept;
 [[nodiscard]] const char *tracking_values() noexcept;
 [[nodiscard]] const char *detection_values() noexcept;
 [[nodiscard]] const char *durability_values() noexcept;
 [[nodiscard]] const char *group_commit_values() noexcept;
+[[nodiscard]] const char *levels_values() noexcept;
+[[nodiscard]] const char *cross_policy_values() noexcept;
+[[nodiscard]] const char *escalation_values() noexcept;
 
 // An unset field (kAuto, 0, empty) takes the environment's value, then the default.
 struct DomainOptions {
@@ -99,6 +141,10 @@ struct DomainOptions {
   Tracking tracking = Tracking::kAuto;  // kAuto: TMH_TRACKING, else automatic
   std::string policy;                   // empty: TMH_POLICY, else the defaults of Policy
   std::string name;                     // shown for this participant; empty: the program's name
+
+  Levels levels = Levels{};           // unset: TMH_LEVELS, else the domain's, else page
+  CrossPolicy cross = CrossPolicy{};  // unset: TMH_CROSS, else recall-and-wait; this process's own
+  std::string escalation;  // empty: TMH_ESCALATION, else adaptive; this process's sites that name none themselves
 
   Durability durability = Durability{};  // unset: TMH_DURABILITY, else the domain's, else none
   std::string group_commit;  // empty: TMH_GROUP_COMMIT, else the defaults of GroupCommit; this process's own

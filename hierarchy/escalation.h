@@ -1,0 +1,71 @@
+// hierarchy/escalation.h -- at which level an instance begins, and when a failing one goes one level up.
+// Shape:     pure constexpr functions on small values; clocks and counters stay with the caller.
+// Source:    thesis, section 6.2 ("transactions may be moved up ... or even down", left open there); DESIGN section 4.
+#pragma once
+
+#include <cstdint>
+
+#include <tmh/options.hpp>
+
+namespace tmh::hierarchy {
+
+// What one failed attempt at level 1 left to know. Never inferred from missing status bits: status 0 is legal.
+struct FailedAttempt {
+  bool over_capacity = false;   // it will not fit the next time either
+  bool needs_pages = false;     // it did what level 1 cannot do (allocation, plain code)
+  std::uint32_t attempts = 0;   // of this instance, this one included
+  std::uint64_t wasted_ns = 0;  // since its first attempt began
+};
+
+enum class NextStep : std::uint8_t { kRetry, kEscalate, kGiveUp };
+
+[[nodiscard]] constexpr NextStep next(const Escalation &escalation, const FailedAttempt &failed) noexcept {
+  const bool cannot = failed.over_capacity || failed.needs_pages;
+  const bool many = failed.attempts >= escalation.attempts;
+  const bool long_enough = failed.wasted_ns >= std::uint64_t{escalation.wasted_us} * 1000;
+  switch (escalation.kind) {
+    case EscalationKind::kNever:
+      return cannot ? NextStep::kGiveUp : NextStep::kRetry;
+    case EscalationKind::kAlways:
+      return NextStep::kEscalate;
+    case EscalationKind::kOnCapacity:
+      return cannot ? NextStep::kEscalate : NextStep::kRetry;
+    case EscalationKind::kAfterAttempts:
+      return cannot || many ? NextStep::kEscalate : NextStep::kRetry;
+    case EscalationKind::kAfterWasted:
+      return cannot || long_enough ? NextStep::kEscalate : NextStep::kRetry;
+    case EscalationKind::kAdaptive:
+      return cannot || many || long_enough ? NextStep::kEscalate : NextStep::kRetry;
+  }
+  return NextStep::kEscalate;
+}
+
+// What a site has learned. While `page_runs` lasts its instances begin at level 2; then one tries level 1 again (de-escalation). Each trial
+// that fails doubles the next wait, so a site that always overflows wastes one attempt in 256; each instance that fits halves it, so a
+// site whose work has shrunk is back after at most 256 instances, and one that overflows by chance stays down.
+struct SiteState {
+  static constexpr std::uint16_t kPageRunsMax = 256;
+  std::uint16_t page_runs = 0;  // instances still to begin at level 2
+  std::uint16_t penalty = 0;    // page_runs after the next escalation
+};
+
+[[nodiscard]] constexpr bool begins_at_pages(const Escalation &escalation, SiteState *site) noexcept {
+  if (escalation.kind == EscalationKind::kAlways) return true;
+  if (escalation.kind != EscalationKind::kAdaptive || site->page_runs == 0) return false;
+  --site->page_runs;
+  return true;
+}
+
+[[nodiscard]] constexpr SiteState after_escalation(SiteState site) noexcept {
+  const int doubled = site.penalty == 0 ? 1 : 2 * site.penalty;
+  site.penalty = static_cast<std::uint16_t>(doubled < SiteState::kPageRunsMax ? doubled : SiteState::kPageRunsMax);
+  site.page_runs = site.penalty;
+  return site;
+}
+
+[[nodiscard]] constexpr SiteState after_line_commit(SiteState site) noexcept {
+  site.penalty = static_cast<std::uint16_t>(site.penalty / 2);
+  return site;
+}
+
+}  // namespace tmh::hierarchy
