@@ -59,7 +59,7 @@ void Engine::find_writes() noexcept {
 bool Engine::is_valid() noexcept {
   if (failed_) return false;
   DomainState &state = memory_.state();
-  if (eager() && self().failed_instance.load(std::memory_order_acquire) == instance_) {
+  if (may_be_failed() && self().failed_instance.load(std::memory_order_acquire) == instance_) {
     failed_cause_ = AbortCause::kConflictOther;
     return false;
   }
@@ -99,7 +99,7 @@ Engine::Outcome Engine::end() noexcept {
       outcome.status = Status::kAborted;
       outcome.cause = AbortCause::kQueryWrote;
     }
-  } else if (failed_ || (eager() && self().failed_instance.load(std::memory_order_acquire) == instance_)) {
+  } else if (failed_ || (may_be_failed() && self().failed_instance.load(std::memory_order_acquire) == instance_)) {
     outcome.cause = failed_ ? failed_cause_ : AbortCause::kConflictOther;
   } else if (writes_.empty()) {
     outcome.status =

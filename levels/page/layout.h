@@ -21,7 +21,7 @@ using storage::LineMask;
 using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
-inline constexpr std::uint32_t kStateVersion = 4;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kStateVersion = 5;  // changes with every change of what is in these files
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come for the lock.
@@ -55,7 +55,9 @@ struct alignas(64) DomainState {
   std::uint64_t repairs;
   std::uint64_t repair_again;  // a repair could not reach every segment
   std::uint64_t fold_fence;    // durable domains: a clock value; nothing up to it is folded into what is later. 0: none
-  std::uint64_t reserved_zero[3];
+  std::uint64_t levels;        // tmh::Levels
+  std::uint64_t recalls;       // pages that level 2 took from level 1, and gave back: under the lock
+  std::uint64_t releases;
   alignas(64) std::uint64_t retired_counts[32];  // totals of participants that have gone, by storage::Count
 };
 static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, age_next) == 256);

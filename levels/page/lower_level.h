@@ -23,7 +23,7 @@ class LowerLevel {
   // Is this participant still a resident? (Asked while its instance runs.)
   [[nodiscard]] virtual bool is_resident(storage::PageId page) const noexcept = 0;
   // `content` is home of a taken page: undoes what is newer than `snapshot`.
-  virtual void as_of(storage::PageId page, std::uint64_t snapshot, std::byte *content) const noexcept = 0;
+  virtual void as_of(storage::PageId page, std::uint64_t snapshot, std::byte *content) noexcept = 0;
   // A dead holder of the domain lock may have left a page between the levels.
   virtual void repair() noexcept = 0;
   // What a dead participant left below.
