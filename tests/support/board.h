@@ -1,6 +1,7 @@
 // tests/support/board.h -- a few pages of two raw segments as numbered cells, and recorded access to them.
 // Shape:     cell c lies on page c % kPages, page p in segment p % 2: neighbours in number are far apart in memory, and one
 //            page holds cells of different structures, so that instances also meet where they share nothing but a page.
+//            In a hybrid domain an attempt runs at level 1, at level 2, or at whatever level an adaptive site chooses.
 // Invariant: a cell's version is written together with its payload; the history knows versions, the workload payloads.
 #pragma once
 
@@ -10,6 +11,7 @@
 #include <string>
 
 #include <tmh/domain.hpp>
+#include <tmh/site.hpp>
 
 #include "tests/support/modes.h"
 #include "tests/support/recorder.h"
@@ -31,11 +33,16 @@ class Board {
   Board(const std::string &folder, const DomainOptions &options);
 
   [[nodiscard]] const Domain &domain() const noexcept { return domain_; }
+  [[nodiscard]] bool is_hybrid() const noexcept { return levels_ == Levels::kHybrid; }
+  [[nodiscard]] const Site &line_site() const noexcept { return line_site_; }
+  [[nodiscard]] const Site &adaptive_site() const noexcept { return adaptive_site_; }
   [[nodiscard]] Slot *slot(history::Cell cell) const noexcept;
   void close() { domain_.close(); }
 
  private:
+  Levels levels_;
   Domain domain_;
+  Site line_site_, adaptive_site_;
   Segment segments_[2];
 };
 
@@ -71,6 +78,8 @@ class Player {
   [[noreturn]] static void give_up() { throw GivenUp{}; }
 
  private:
+  template <class Body>
+  Status attempt_at(const Site &site, const Body &body);
   void jostle();
   void attempt_ended() {
     if (attempts_ != nullptr) attempts_->fetch_add(1, std::memory_order_relaxed);
@@ -83,8 +92,39 @@ class Player {
   std::uint64_t conflicts_ = 0;
 };
 
+// Retries until it commits or gives up; each attempt is recorded.
+template <class Body>
+Status Player::attempt_at(const Site &site, const Body &body) {
+  bool recording = false;
+  const auto record = [&](history::Outcome outcome) {
+    if (recording) lane_.end(outcome);
+    recording = false;
+  };
+  try {
+    atomically(site, [&] {
+      if (recording) ++conflicts_;
+      record(history::Outcome::kAborted);
+      lane_.begin(history::Kind::kUpdate);
+      recording = true;
+      body();
+    });
+    record(history::Outcome::kCommitted);
+    attempt_ended();
+    return Status::kCommitted;
+  } catch (const GivenUp &) {
+    record(history::Outcome::kAborted);
+    attempt_ended();
+    return Status::kAborted;
+  }
+}
+
 template <class Body>
 Status Player::attempt(const Body &body) {
+  if (board_.is_hybrid()) {
+    const auto choice = random_() % 8;
+    if (choice < 3) return attempt_at(board_.line_site(), body);
+    if (choice < 5) return attempt_at(board_.adaptive_site(), body);
+  }
   lane_.begin(history::Kind::kUpdate);
   domain().begin();
   Status status = Status::kAborted;
