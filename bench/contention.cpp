@@ -51,7 +51,8 @@ constexpr std::array<const char *, 4> kPolicies = {"self-abort", "oldest-wins", 
 constexpr std::array<const char *, 3> kBackoffs = {"none", "exponential", "adaptive"};
 // AbortCause's numbers are its index.
 constexpr std::array<const char *, kAbortCauseCount> kCauses = {
-    "none", "validation", "conflict_self", "conflict_other", "user", "query_wrote", "died", "no_space"};
+    "none", "validation", "conflict_self", "conflict_other", "user",    "query_wrote",
+    "died", "no_space",   "capacity",      "cross_level",    "spurious"};
 
 // What the processes of one run found out, in memory that they share with the parent.
 struct Outcome {

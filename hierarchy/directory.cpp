@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 
 #include "levels/line/recovery.h"
 #include "platform/process.h"
@@ -123,25 +122,8 @@ bool Directory::is_resident(PageId page) const noexcept {
          (r.residents.load(std::memory_order_relaxed) & bit(slot_)) != 0;
 }
 
-// Of each word the oldest value that was overwritten after the snapshot. Rings of all contexts are read: slow and rare.
 void Directory::as_of(PageId page, std::uint64_t snapshot, std::byte *content) noexcept {
-  oldest_.fill(~0ull);
-  for (std::uint32_t i = 0; i < lines_.contexts_high(); ++i) {
-    const line::LineContextV1 &context = lines_.context(i);
-    const std::uint64_t count = std::min<std::uint64_t>(context.undo_head.load(std::memory_order_acquire), line::kUndoWords);
-    for (std::uint64_t j = 0; j < count; ++j) {
-      const line::UndoWord &undo = context.undo[j];
-      // acquire: pairs with the release of the stamp in line-save. Words of this page do not change now: its lines are in U.
-      const std::uint64_t stamp = undo.stamp.load(std::memory_order_acquire);
-      const line::Where at = undo.at.load(std::memory_order_relaxed);
-      if (stamp <= snapshot || line::page_of(at) != page) continue;
-      const std::uint64_t word = line::offset_of(at) % kPageBytes / 8;
-      if (stamp >= oldest_[word]) continue;
-      oldest_[word] = stamp;
-      const std::uint64_t value = undo.value.load(std::memory_order_relaxed);
-      std::memcpy(content + word * 8, &value, 8);
-    }
-  }
+  line::undo_page(lines_, page, snapshot, content);
 }
 
 template <class Visit>
@@ -198,8 +180,16 @@ void Directory::fail_users(PageId page) noexcept {
   });
 }
 
-// Whatever move the dead holder was at ends as a recall: the U bit only makes level 1 ask.
 void Directory::repair() noexcept {
+  for (std::uint32_t i = 0; i < lines_.contexts_high(); ++i) {
+    const line::Owner owner = lines_.context(i).owner.load(std::memory_order_relaxed);
+    if (owner != line::Owner{}) recover_if_dead(line::slot_of(owner), line::incarnation_of(owner));
+  }
+  repair_move();
+}
+
+// Whatever move the dead holder was at ends as a recall: the U bit only makes level 1 ask.
+void Directory::repair_move() noexcept {
   line::LineStateV1 &state = lines_.state();
   const std::uint64_t moving = state.moving.load(std::memory_order_relaxed);
   if (moving == line::kNoPage) return;
@@ -219,13 +209,18 @@ void Directory::repair() noexcept {
 }
 
 void Directory::reap(std::uint32_t slot) noexcept {
-  line::recover_contexts(lines_, slot, memory_.participant(slot).incarnation.load(std::memory_order_relaxed));
+  recover(slot, memory_.participant(slot).incarnation.load(std::memory_order_relaxed));
+}
+
+// A context that names a segment which is not open here waits for a holder of the lock that knows it.
+void Directory::recover(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  if (!line::recover_contexts(lines_, slot, incarnation)) memory_.state().repair_again = 1;
 }
 
 void Directory::recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept {
   const storage::Participant &owner = memory_.participant(slot);
   if (owner.incarnation.load(std::memory_order_relaxed) == incarnation && !owner.is_gone()) return;
-  line::recover_contexts(lines_, slot, incarnation);
+  recover(slot, incarnation);
 }
 
 }  // namespace tmh::hierarchy

@@ -11,7 +11,6 @@
 // Source:    thesis, section 6.2; hierarchy/PROTOCOL.md has the steps.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -63,6 +62,8 @@ class Directory final : public page::LowerLevel {
   [[nodiscard]] DirectoryRecord &record(storage::PageId page) const noexcept;
   [[nodiscard]] static std::uint64_t bit(std::uint32_t slot) noexcept { return std::uint64_t{1} << (slot % 64); }
   void recall(storage::PageId page) noexcept;
+  void recover(std::uint32_t slot, std::uint64_t incarnation) noexcept;
+  void repair_move() noexcept;
   void mark_lines(storage::PageId page) noexcept;
   void await_committer(line::LineWord &word) noexcept;
   [[nodiscard]] std::uint64_t newest(storage::PageId page) const noexcept;
@@ -77,7 +78,6 @@ class Directory final : public page::LowerLevel {
     std::atomic<DirectoryRecord *> records{nullptr};  // release after the file is mapped; acquire in handlers
   };
   std::unique_ptr<SegmentDirectory[]> segments_;
-  std::array<std::uint64_t, kPageBytes / 8> oldest_{};  // as_of(): under the domain lock
 };
 
 }  // namespace tmh::hierarchy

@@ -153,9 +153,11 @@ Errc DomainImpl::settle_levels(bool fresh) {
 
 // REQUIRES the folder lock and the participant's slot.
 Errc DomainImpl::open_lines(bool fresh) {
+  if (fresh)  // also when it is opened without level 1 now
+    if (const Errc error = LineDomain::salvage(*memory_); error != Errc::kOk) return error;
   if (levels() != Levels::kHybrid) return Errc::kOk;
   lines_ = std::make_unique<LineDomain>(*memory_, slot_, cross_);
-  if (const Errc error = lines_->open(folder_, fresh); error != Errc::kOk) return error;
+  if (const Errc error = lines_->open(folder_); error != Errc::kOk) return error;
   engine_->use_lower(&lines_->directory());
   lines_->use_engine(engine_.get());
   return Errc::kOk;

@@ -3,10 +3,12 @@
 
 #include <immintrin.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
 
+#include "levels/line/recovery.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 
@@ -55,11 +57,24 @@ LineDomain::~LineDomain() {
   living.erase(serial_);
 }
 
-Errc LineDomain::open(const std::string &folder, bool fresh) noexcept {
-  if (fresh) {  // nobody vouches for what is there
-    line::LineMemory::remove_files(folder);
-    hierarchy::Directory::remove_files(folder);
+Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
+  if (access((memory.folder() + "/tmh.line.state").c_str(), F_OK) != 0) return Errc::kOk;
+  line::LineMemory lines;
+  bool found = false;
+  if (const Errc error = lines.open(memory.folder(), &found); error != Errc::kOk) return error;
+  for (std::uint32_t i = 0; found && i < storage::kSegmentsMax; ++i) {
+    const storage::SegmentRecordV1 &record = memory.control().segments[i];
+    if (record.state != 1) continue;
+    const Errc error = lines.add_segment({i, nullptr, record.size_bytes, record.max_bytes, &memory.segment(i).home});
+    if (error != Errc::kOk) return error;
   }
+  if (found) (void)line::recover_all_contexts(lines);  // what names no segment of the domain is damaged: nobody's
+  lines.close(true);
+  hierarchy::Directory::remove_files(memory.folder());
+  return Errc::kOk;
+}
+
+Errc LineDomain::open(const std::string &folder) noexcept {
   bool found = false;
   return lines_.open(folder, &found);
 }
@@ -75,6 +90,11 @@ Errc LineDomain::add_segment(std::uint32_t number, std::byte *view, std::uint64_
 void LineDomain::detach() noexcept {
   const std::scoped_lock guard(threads_mutex_);
   threads_.clear();
+}
+
+void LineDomain::close(bool last) noexcept {
+  lines_.close(last);
+  if (last) hierarchy::Directory::remove_files(memory_.folder());
 }
 
 void LineDomain::drop(line::SoftwareThread *thread) noexcept {

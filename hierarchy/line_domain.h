@@ -24,15 +24,18 @@ class LineDomain final : public line::Upper {
   LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross);
   ~LineDomain() override;
 
+  // Finishes what threads of level 1 left when the last process of the domain died, and removes level 1's files.
+  // REQUIRES: nobody is attached, the folder lock is held, all segments are open in `memory`.
+  [[nodiscard]] static Errc salvage(page::DomainMemory &memory) noexcept;
   // REQUIRES the folder lock.
-  [[nodiscard]] Errc open(const std::string &folder, bool fresh) noexcept;
+  [[nodiscard]] Errc open(const std::string &folder) noexcept;
   void use_engine(page::Engine *engine) noexcept { engine_ = engine; }
   [[nodiscard]] Errc add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept;
   void remove_segment(std::uint32_t number) noexcept { lines_.remove_segment(number); }
   // Gives all contexts of this process back. REQUIRES: none of its threads runs an instance at level 1.
   void detach() noexcept;
   void drop(line::SoftwareThread *thread) noexcept;  // its thread ends
-  void close(bool last) noexcept { lines_.close(last); }
+  void close(bool last) noexcept;
 
   // Of the calling thread; null: no context is free (*error says).
   [[nodiscard]] line::SoftwareThread *thread(Errc *error) noexcept;

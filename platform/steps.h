@@ -55,7 +55,23 @@ namespace tmh::platform {
   X(kCheckpointStored, "checkpoint-stored")        /* checkpoint file written, log files not recycled */   \
   X(kRecoverySalvaged, "recovery-salvaged")        /* the dead's last commits are in the log */            \
   X(kRecoveryReplayed, "recovery-replayed")        /* data files and checkpoint hold everything */         \
-  X(kRecoveryDone, "recovery-done")                /* new generation's first record is durable */
+  X(kRecoveryDone, "recovery-done")                /* new generation's first record is durable */          \
+  X(kLineLock, "line-lock")                        /* level 1: written lines locked, no stamp yet */       \
+  X(kLineStamp, "line-stamp")                      /* stamp taken, nothing validated */                    \
+  X(kLineValidate, "line-validate")                /* everything read is still so */                       \
+  X(kLineSave, "line-save")                        /* undo words stored, if anybody needs them */          \
+  X(kLineCommitPoint, "line-commit-point")         /* COMMITTED, nothing written back */                   \
+  X(kLineWriteBack, "line-write-back")             /* home is new, lines still locked */                   \
+  X(kLineUnlock, "line-unlock")                    /* lines unlocked, status not yet IDLE */               \
+  X(kLineRecovered, "line-recovered")              /* a dead thread's lines are free, its context not */   \
+  X(kRecallStart, "recall-start")                  /* level 2 takes a page: named as moving */             \
+  X(kRecallMark, "recall-mark")                    /* all its lines are in U, the page still in L */       \
+  X(kRecallDone, "recall-done")                    /* the page is at level 2 */                            \
+  X(kReleaseStart, "release-start")                /* level 1 wants a page back, nothing done */           \
+  X(kReleaseTold, "release-told")                  /* the commit log says so */                            \
+  X(kReleaseLook, "release-look")                  /* nobody uses it, it is still at level 2 */            \
+  X(kReleaseOpen, "release-open")                  /* it is in L */                                        \
+  X(kMoveRepaired, "move-repaired")                /* a dead mover's page is at level 2 */
 
 enum class Step : std::uint32_t {
 #define TMH_STEP_ENUM(id, name) id,

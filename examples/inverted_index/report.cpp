@@ -11,9 +11,17 @@ namespace inverted_index {
 namespace {
 
 // In AbortCause's order.
-constexpr std::string_view kCauseNames[tmh::kAbortCauseCount] = {
-    "none",         "validation", "conflict, failed itself", "conflict, failed by another", "user", "query wrote",
-    "process died", "no space"};
+constexpr std::string_view kCauseNames[tmh::kAbortCauseCount] = {"none",
+                                                                 "validation",
+                                                                 "conflict, failed itself",
+                                                                 "conflict, failed by another",
+                                                                 "user",
+                                                                 "query wrote",
+                                                                 "process died",
+                                                                 "no space",
+                                                                 "capacity",
+                                                                 "cross-level",
+                                                                 "spurious"};
 
 // 1234567 -> "1,234,567", whatever the locale.
 std::string grouped(std::uint64_t value) {

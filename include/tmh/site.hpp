@@ -15,8 +15,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <tmh/detail/line_access.hpp>
 #include <tmh/domain.hpp>
-#include <tmh/field.hpp>
 
 namespace tmh {
 

@@ -1,0 +1,98 @@
+// include/tmh/detail/line_access.hpp -- the part of a level-1 instance that is inline in its user's code: a load of one word. Not for direct
+// use; tmh::field<T> is the interface.
+// Shape:     plain words, one object per thread, filled by levels/line/software.h, which alone changes them elsewhere.
+// Invariant: while `bytes` is not 0, the instance has written nothing, and every logged line was unlocked, not U and not newer than `rv`
+//            when it was read. What needs more (own writes, other segments, a capacity model, an aborted instance) sets `bytes` to 0.
+// Ordering:  see line_load(). The words are those of levels/line/layout.h: bit 63 locked, bit 62 U, else the version.
+// Contexts:  of the thread that runs the instance. NOT async-signal-safe.
+// Source:    Dice, Shalev, Shavit, Transactional Locking II, 2006 (read, with the word before and after); Riegel, Felber, Fetzer, A Lazy
+//            Snapshot Algorithm, 2006 (extension).
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace tmh::detail {
+
+using LineWord = std::atomic<std::uint64_t>;
+static_assert(sizeof(LineWord) == 8 && LineWord::is_always_lock_free);
+
+// A line that was read, and its word at that time.
+struct LineSeen {
+  const LineWord *word;
+  std::uint64_t seen;
+};
+
+struct LineAccess {
+  std::uintptr_t view = 0;             // the segment used last: its view,
+  std::uint64_t bytes = 0;             // its size, 0: every access takes the long way,
+  std::uintptr_t home_minus_view = 0;  // modulo 2^64,
+  const LineWord *words = nullptr;     // its line words
+  std::uint64_t rv = 0;                // snapshot: a value of the line clock
+  LineSeen *log_top = nullptr;         // newest entry; the first one is a mark that names no line
+  LineSeen *log_end = nullptr;         // last entry that there is room for
+  std::uint64_t log_step = 0;          // 1: reads are logged; 0: only the newest is kept (queries)
+};
+
+// What ends an attempt in the middle of its body. Not a std::exception: `catch (const std::exception &)` must not swallow it; a body that
+// swallows it with catch (...) gets it again at its next access. Carries nothing; the cause stays with the thread.
+struct LineAbort {};
+
+// The running level-1 instance of this thread; null: accesses are plain ones.
+extern constinit thread_local LineAccess *line_access __attribute__((tls_model("initial-exec")));
+
+// The long way. bytes: 1, 2, 4 or 8, naturally aligned. Throw LineAbort.
+[[nodiscard]] std::uint64_t line_load_long(LineAccess &access, const void *address, std::uint32_t bytes);
+void line_store_long(LineAccess &access, void *address, std::uint64_t value, std::uint32_t bytes);
+
+template <class T>
+inline constexpr bool kIsLineWord =
+    std::is_trivially_copyable_v<T> && (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
+
+template <std::size_t kBytes>
+using UnsignedOf = std::conditional_t<
+    kBytes == 1, std::uint8_t,
+    std::conditional_t<kBytes == 2, std::uint16_t, std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
+
+template <class T>
+[[nodiscard]] inline T line_load(LineAccess &access, const T *address) {
+  static_assert(kIsLineWord<T>);
+  const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(address) - access.view;
+  if (offset < access.bytes) [[likely]] {
+    const LineWord *const word = access.words + offset / 64;
+    T *const home = reinterpret_cast<T *>(reinterpret_cast<std::uintptr_t>(address) + access.home_minus_view);
+    LineSeen *top = access.log_top;
+    if (top->word == word) {
+      // The line read last. Its word was looked at before, so one look after the load is enough: words never come back, but for those of
+      // a committer that let go without having stored. acquire: the word is loaded after the data.
+      const T value = std::atomic_ref<T>(*home).load(std::memory_order_acquire);
+      if (word->load(std::memory_order_relaxed) == top->seen) [[likely]]
+        return value;
+    } else {
+      // acquire: pairs with the release of line-unlock; who sees version v sees the data written back before it.
+      const std::uint64_t seen = word->load(std::memory_order_acquire);
+      // acquire: pairs with the release of line-write-back; who sees data of a commit sees its lock, or a newer word, below.
+      const T value = std::atomic_ref<T>(*home).load(std::memory_order_acquire);
+      if (word->load(std::memory_order_relaxed) == seen && seen <= access.rv && top != access.log_end) [[likely]] {
+        top += access.log_step;
+        top->word = word;
+        top->seen = seen;
+        access.log_top = top;
+        return value;
+      }
+    }
+  }
+  return std::bit_cast<T>(static_cast<UnsignedOf<sizeof(T)>>(line_load_long(access, address, sizeof(T))));
+}
+
+template <class T>
+inline void line_store(LineAccess &access, T *address, const T &value) {
+  static_assert(kIsLineWord<T>);
+  line_store_long(access, address, std::bit_cast<UnsignedOf<sizeof(T)>>(value), sizeof(T));
+}
+
+}  // namespace tmh::detail

@@ -1,0 +1,146 @@
+// levels/line/layout.h -- every structure that level 1 keeps in shared memory. All of it is rebuildable: after a reboot, or when the last
+// participant has gone, the files are made anew.
+// Shape:     tmh.line.state (one LineStateV1), tmh.lines.N (one word per 64-byte line of segment N, sparse), tmh.contexts (one LineContextV1
+//            per thread, sparse). Everything names memory by (segment, offset), never by an address.
+// Invariant: a locked word names a context that is between line-lock and line-unlock, or whose owner has died there; `writes[0 .. lines)`
+//            of that context then lists the line, with the word that it had before (hierarchy/PROTOCOL.md, "Level 1").
+// Sharing:   LineStateV1: each word on a cache line of its own, except what is written rarely. A context is written by its thread; others
+//            only move its status from PENDING to FAILED. Owner death: levels/line/recovery.h.
+// Source:    hierarchy/PROTOCOL.md; DESIGN 5 and 8.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <tmh/options.hpp>
+
+#include <tmh/detail/line_access.hpp>
+
+#include "levels/storage/page_id.h"
+
+namespace tmh::line {
+
+using LineWord = detail::LineWord;
+
+inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
+inline constexpr std::uint32_t kLineStateVersion = 1;  // changes with every change of what is in these files
+
+// A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U and not newer than rv.
+inline constexpr std::uint64_t kLocked = 1ull << 63;  // context number in the lower 32 bits
+inline constexpr std::uint64_t kUpper = 1ull << 62;   // U: level 2 owns the line; the version stays below
+inline constexpr std::uint64_t kVersionMask = kUpper - 1;
+[[nodiscard]] constexpr bool is_locked(std::uint64_t word) noexcept { return (word & kLocked) != 0; }
+[[nodiscard]] constexpr bool is_upper(std::uint64_t word) noexcept { return (word & (kLocked | kUpper)) == kUpper; }
+[[nodiscard]] constexpr std::uint64_t locked_by(std::uint32_t context) noexcept { return kLocked | context; }
+[[nodiscard]] constexpr std::uint32_t context_of(std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(word);
+}
+
+// Where something lies: segment number in the upper 16 bits, byte offset below.
+enum class Where : std::uint64_t {};
+[[nodiscard]] constexpr Where where(std::uint32_t segment, std::uint64_t offset_bytes) noexcept {
+  return Where{(std::uint64_t{segment} << 48) | offset_bytes};
+}
+[[nodiscard]] constexpr std::uint32_t segment_of(Where at) noexcept {
+  return static_cast<std::uint32_t>(static_cast<std::uint64_t>(at) >> 48);
+}
+[[nodiscard]] constexpr std::uint64_t offset_of(Where at) noexcept {
+  return static_cast<std::uint64_t>(at) & ((1ull << 48) - 1);
+}
+[[nodiscard]] constexpr storage::PageId page_of(Where at) noexcept {
+  return storage::page_id(segment_of(at), storage::PageIndex{offset_of(at) / kPageBytes});
+}
+
+inline constexpr std::uint64_t kNoPage = ~0ull;  // LineStateV1::moving
+
+struct alignas(64) LineStateV1 {
+  std::uint64_t magic;                 //   0
+  std::uint32_t version;               //   8
+  std::uint32_t state_bytes;           //  12
+  char boot_id[40];                    //  16
+  std::uint64_t reserved_zero;         //  56
+  alignas(64) LineWord clock;          //  64  fetch_add by committers and releases
+  alignas(64) LineWord moving;         // 128  PageId that is being moved between the levels, or kNoPage; domain lock
+  alignas(64) LineWord turn;           // 192  context number + 1 whose turn it is to commit alone, 0: nobody's
+  alignas(64) LineWord contexts_high;  // 256  contexts ever used
+  LineWord recovered;                  // 264  contexts of dead threads that were recovered
+  LineWord recovered_commits;          // 272  of these, past their commit point
+  std::uint64_t reserved2_zero[5];     // 280
+};
+static_assert(sizeof(LineStateV1) == 320 && std::is_standard_layout_v<LineStateV1>);
+static_assert(offsetof(LineStateV1, boot_id) == 16 && offsetof(LineStateV1, clock) == 64 &&
+              offsetof(LineStateV1, moving) == 128 && offsetof(LineStateV1, turn) == 192 &&
+              offsetof(LineStateV1, contexts_high) == 256 && offsetof(LineStateV1, reserved2_zero) == 280);
+
+// A byte mask (bit i: byte i) of an 8-byte word as a bit mask.
+[[nodiscard]] constexpr std::uint64_t spread_byte_mask(std::uint64_t byte_mask) noexcept {
+  std::uint64_t bits = 0;
+  for (unsigned i = 0; i < 8; ++i) bits |= (byte_mask >> i & 1) * (0xffull << (8 * i));
+  return bits;
+}
+
+// A line in an instance's redo log.
+struct alignas(64) LineWrite {
+  Where at;                                        //  0  of the line's first byte
+  std::atomic<std::uint64_t> before;               //  8  the word that the line had before it was locked
+  std::uint64_t mask;                              // 16  bit i: byte i of the line is written
+  std::uint64_t reserved_zero[5];                  // 24
+  alignas(64) std::uint64_t data[kLineBytes / 8];  // 64  new bytes, where the mask says so
+};
+static_assert(sizeof(LineWrite) == 128 && offsetof(LineWrite, data) == 64);
+
+// A word as it was before the commit stamped `stamp`: for level 2's snapshots. stamp is stored last (release) and is 0 meanwhile.
+struct UndoWord {
+  std::atomic<std::uint64_t> stamp;  //  0
+  std::atomic<Where> at;             //  8  of the 8-byte word
+  std::atomic<std::uint64_t> value;  // 16
+};
+static_assert(sizeof(UndoWord) == 24);
+
+enum class State : std::uint64_t { kIdle = 0, kPending = 1, kFailed = 2, kCommitted = 3 };
+// The instance's number is in the status, so that a FAIL meant for one instance cannot hit a later one of the same context.
+[[nodiscard]] constexpr std::uint64_t status_word(std::uint64_t number, State state) noexcept {
+  return number << 2 | static_cast<std::uint64_t>(state);
+}
+[[nodiscard]] constexpr State state_of(std::uint64_t status) noexcept { return static_cast<State>(status & 3); }
+[[nodiscard]] constexpr std::uint64_t number_of(std::uint64_t status) noexcept { return status >> 2; }
+
+// 2 MiB of redo log. What writes more lines than an L2 cache holds (1 to 2 MiB here) belongs to level 2, which copies pages.
+inline constexpr std::uint32_t kWritesMax = 1u << 14;
+inline constexpr std::uint32_t kUndoWords = 1u << 15;    // 768 KiB; a commit that overflows it escalates
+inline constexpr std::uint32_t kContextsMax = 1u << 12;  // threads of a domain at one time; 12 GiB of address space
+
+// Owner of a context: participant slot + 1 below, its incarnation above; 0: free.
+enum class Owner : std::uint64_t {};
+[[nodiscard]] constexpr Owner owner_of(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  return Owner{incarnation << 17 | (slot + 1)};
+}
+[[nodiscard]] constexpr std::uint32_t slot_of(Owner owner) noexcept {
+  return static_cast<std::uint32_t>(static_cast<std::uint64_t>(owner) & 0x1ffff) - 1;
+}
+[[nodiscard]] constexpr std::uint64_t incarnation_of(Owner owner) noexcept {
+  return static_cast<std::uint64_t>(owner) >> 17;
+}
+
+struct alignas(4096) LineContextV1 {
+  std::atomic<Owner> owner;           //    0  CAS from 0 to take it
+  std::uint64_t reserved_zero[7];     //    8
+  alignas(64) LineWord status;        //   64  status_word(); others: PENDING -> FAILED
+  std::atomic<std::uint64_t> age;     //   72  of the instance; smaller: began earlier. Stored before status.
+  std::atomic<std::uint64_t> stamp;   //   80  line clock at line-stamp; stored before COMMITTED
+  std::atomic<std::uint64_t> lines;   //   88  entries of writes; stored before PENDING
+  std::uint64_t reserved2_zero[4];    //   96
+  alignas(64) LineWord undo_head;     //  128  undo words ever stored; the next one goes to undo[undo_head % kUndoWords]
+  std::uint64_t reserved3_zero[495];  //  136
+  LineWrite writes[kWritesMax];       // 4096
+  UndoWord undo[kUndoWords];
+};
+static_assert(offsetof(LineContextV1, status) == 64 && offsetof(LineContextV1, undo_head) == 128 &&
+              offsetof(LineContextV1, writes) == 4096 &&
+              offsetof(LineContextV1, undo) == 4096 + sizeof(LineWrite) * kWritesMax);
+static_assert(sizeof(LineContextV1) == 4096 + 128 * kWritesMax + 24 * kUndoWords &&
+              std::is_standard_layout_v<LineContextV1>);
+
+}  // namespace tmh::line

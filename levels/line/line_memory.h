@@ -1,0 +1,108 @@
+// levels/line/line_memory.h -- level 1's shared files as one process sees them: state, contexts, and per segment home and line words.
+// Shape:     every file is mapped once over its largest size.
+// Sharing:   between processes. open(), add_segment() and close() run under the folder lock; contexts are taken without a lock.
+// Contexts:  accessors are async-signal-safe; everything that opens files is not.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include <tmh/error.hpp>
+
+#include "levels/line/layout.h"
+#include "levels/storage/home.h"
+#include "platform/files.h"
+
+namespace tmh::line {
+
+// A segment as this process has it. `home` outlives the LineMemory; relocatable segments have a view of their own in each process.
+struct SegmentPlace {
+  std::uint32_t number = 0;
+  std::byte *view = nullptr;
+  std::uint64_t bytes = 0;      // usable now
+  std::uint64_t max_bytes = 0;  // of address space
+  storage::Home *home = nullptr;
+};
+
+struct LineSegment {
+  std::uint32_t number = 0;
+  std::uintptr_t view = 0;
+  std::byte *home = nullptr;
+  LineWord *words = nullptr;
+  std::atomic<std::uint64_t> bytes{0};  // 0: not open. release after the rest is set; grows
+  storage::Home *file = nullptr;
+  platform::GrowingFile words_file;
+  struct Free {
+    void operator()(void *memory) const noexcept { std::free(memory); }
+  };
+  // Bit per kChunkBytes of home: this process has asked for its disk blocks. calloc: memory follows use.
+  std::unique_ptr<std::atomic<std::uint64_t>, Free> chunks;
+};
+
+class LineMemory {
+ public:
+  static constexpr std::uint64_t kChunkBytes = 1u << 16;  // 64 KiB: a system call per 16 pages first written
+  // Of a redo log, that have disk blocks from the start: 8 KiB, more than the small transactions that level 1 is for write.
+  static constexpr std::uint32_t kWritesAtFirst = 64;
+
+  // Opens or creates the files. Files of another boot are made anew; *found: there were some of this boot, whose contexts may need
+  // recover_all_contexts() when nobody lives. kForeignVersion, kIo and its kind.
+  [[nodiscard]] Errc open(const std::string &folder, bool *found) noexcept;
+  // remove: the last participant leaves.
+  void close(bool remove) noexcept;
+  static void remove_files(const std::string &folder) noexcept;
+  [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr; }
+
+  [[nodiscard]] Errc add_segment(const SegmentPlace &place) noexcept;
+  // REQUIRES: no instance of this process runs on it.
+  void remove_segment(std::uint32_t number) noexcept;
+  void grow_segment(std::uint32_t number, std::uint64_t bytes) noexcept;
+
+  [[nodiscard]] LineStateV1 &state() const noexcept { return *state_; }
+  [[nodiscard]] LineContextV1 &context(std::uint32_t number) const noexcept { return contexts_[number]; }
+  [[nodiscard]] std::uint32_t contexts_high() const noexcept {
+    // acquire: pairs with the release in take_context(). Bytes of shared memory are not believed.
+    const std::uint64_t high = state_->contexts_high.load(std::memory_order_acquire);
+    return high < kContextsMax ? static_cast<std::uint32_t>(high) : kContextsMax;
+  }
+  // REQUIRES: number < storage::kSegmentsMax; look at bytes (acquire) first.
+  [[nodiscard]] LineSegment &segment(std::uint32_t number) const noexcept { return segments_[number]; }
+  // Null: the address lies in no open segment.
+  [[nodiscard]] LineSegment *find(std::uintptr_t address) const noexcept;
+  // The 64 words of a page. REQUIRES: its segment is open here.
+  [[nodiscard]] LineWord *page_words(storage::PageId page) const noexcept {
+    return segments_[storage::segment_number(page)].words + storage::page_offset(page) / kLineBytes;
+  }
+
+  // A context for a thread of this participant; kTooManyParticipants when all are taken, kDiskFull.
+  [[nodiscard]] Errc take_context(std::uint32_t slot, std::uint64_t incarnation, std::uint32_t *number) noexcept;
+  void give_back(std::uint32_t number) noexcept;
+  // Disk blocks for entries [0, count) of the context's redo log, or for its undo ring: a commit must not find the disk full.
+  [[nodiscard]] Errc allocate_writes(std::uint32_t number, std::uint32_t count) noexcept;
+  [[nodiscard]] Errc allocate_undo(std::uint32_t number) noexcept;
+  // The same for home and line words around `offset`; kDiskFull, kIo. Cheap when this process has asked before.
+  [[nodiscard]] Errc allocate_home(LineSegment &segment, std::uint64_t offset_bytes) noexcept {
+    const std::uint64_t chunk = offset_bytes / kChunkBytes;
+    // relaxed: says only that somebody asked; blocks are the kernel's
+    if ((segment.chunks.get()[chunk / 64].load(std::memory_order_relaxed) >> (chunk % 64) & 1) != 0) [[likely]]
+      return Errc::kOk;
+    return allocate_chunk(segment, chunk);
+  }
+
+ private:
+  [[nodiscard]] Errc allocate_chunk(LineSegment &segment, std::uint64_t chunk) noexcept;
+  [[nodiscard]] std::string path(const std::string &name) const { return folder_ + "/" + name; }
+
+  std::string folder_;
+  platform::GrowingFile state_file_, contexts_file_;
+  LineStateV1 *state_ = nullptr;
+  LineContextV1 *contexts_ = nullptr;
+  std::unique_ptr<LineSegment[]> segments_;
+  std::atomic<std::uint32_t> segments_high_{0};  // release after a segment is open; find() looks below it
+};
+
+}  // namespace tmh::line

@@ -1,0 +1,67 @@
+// levels/line/line_table.h -- a set of lines of one attempt, each with a number: open addressing, cleared in constant time.
+// Contexts:  of one thread. insert() may allocate.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tmh::line {
+
+class LineTable {
+ public:
+  static constexpr std::uint32_t kNone = ~0u;
+
+  void clear() noexcept {
+    count_ = 0;
+    if (++epoch_ != 0) return;
+    for (Cell &cell : cells_) cell.epoch = 0;  // after 2^32 attempts
+    epoch_ = 1;
+  }
+  // key: an address that is a multiple of 8.
+  [[nodiscard]] std::uint32_t find(std::uintptr_t key) const noexcept {
+    for (std::size_t at = first(key);; at = (at + 1) & mask_) {
+      const Cell &cell = cells_[at];
+      if (cell.epoch != epoch_) return kNone;
+      if (cell.key == key) return cell.value;
+    }
+  }
+  // REQUIRES: the key is not in it.
+  void insert(std::uintptr_t key, std::uint32_t value) {
+    if (2 * ++count_ > cells_.size()) grow();
+    put(key, value);
+  }
+  [[nodiscard]] std::size_t count() const noexcept { return count_; }
+
+ private:
+  struct Cell {
+    std::uintptr_t key = 0;
+    std::uint32_t epoch = 0;
+    std::uint32_t value = 0;
+  };
+  static constexpr std::size_t kCellsAtFirst = 64;  // 1 KiB
+
+  [[nodiscard]] std::size_t first(std::uintptr_t key) const noexcept {
+    return ((key >> 3) * 0x9e37'79b9'7f4a'7c15ull >> 32) & mask_;  // Fibonacci hashing; neighbours spread
+  }
+  void put(std::uintptr_t key, std::uint32_t value) noexcept {
+    std::size_t at = first(key);
+    while (cells_[at].epoch == epoch_) at = (at + 1) & mask_;
+    cells_[at] = {key, epoch_, value};
+  }
+  void grow() {
+    std::vector<Cell> old(2 * cells_.size());
+    old.swap(cells_);
+    mask_ = cells_.size() - 1;
+    for (const Cell &cell : old) {
+      if (cell.epoch == epoch_) put(cell.key, cell.value);
+    }
+  }
+
+  std::vector<Cell> cells_ = std::vector<Cell>(kCellsAtFirst);
+  std::size_t mask_ = kCellsAtFirst - 1;
+  std::size_t count_ = 0;
+  std::uint32_t epoch_ = 1;
+};
+
+}  // namespace tmh::line

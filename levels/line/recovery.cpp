@@ -1,0 +1,107 @@
+// levels/line/recovery.cpp -- finishing or giving back the commits of dead threads; old words for snapshots above.
+#include "levels/line/recovery.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "platform/steps.h"
+
+namespace tmh::line {
+
+namespace {
+
+bool is_known(const LineMemory &memory, Where at) noexcept {
+  // acquire: pairs with LineMemory::add_segment(). Bytes of shared memory are not believed.
+  return segment_of(at) < storage::kSegmentsMax && offset_of(at) % kLineBytes == 0 &&
+         offset_of(at) < memory.segment(segment_of(at)).bytes.load(std::memory_order_acquire);
+}
+
+// False: names a segment that is not open here.
+bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) noexcept {
+  LineContextV1 &context = memory.context(number);
+  // relaxed: published by the status, which the caller has acquired
+  const std::uint64_t lines = std::min<std::uint64_t>(context.lines.load(std::memory_order_relaxed), kWritesMax);
+  const std::uint64_t stamp = context.stamp.load(std::memory_order_relaxed);
+  for (std::uint64_t i = 0; i < lines; ++i) {
+    if (!is_known(memory, context.writes[i].at)) return false;
+  }
+  for (std::uint64_t i = 0; i < lines; ++i) {
+    const LineWrite &entry = context.writes[i];
+    LineSegment &segment = memory.segment(segment_of(entry.at));
+    LineWord &word = segment.words[offset_of(entry.at) / kLineBytes];
+    // acquire: pairs with line-lock; what the dead one stored before it is seen
+    if (word.load(std::memory_order_acquire) != locked_by(number)) continue;
+    if (is_committed) write_back_line(entry, segment.home + offset_of(entry.at));
+    // relaxed: seen by the acquire above. release: as line-unlock.
+    word.store(is_committed ? stamp : entry.before.load(std::memory_order_relaxed), std::memory_order_release);
+  }
+  return true;
+}
+
+bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
+  LineContextV1 &context = memory.context(number);
+  LineStateV1 &state = memory.state();
+  // acquire: pairs with the release of PENDING and of COMMITTED
+  const std::uint64_t status = context.status.load(std::memory_order_acquire);
+  const bool is_committed = state_of(status) == State::kCommitted;
+  if (state_of(status) != State::kIdle && !recover_lines(memory, number, is_committed)) return false;
+  platform::step(platform::Step::kLineRecovered);
+  context.status.store(status_word(number_of(status), State::kIdle), std::memory_order_release);  // as its owner does
+  std::uint64_t turn = number + 1ull;
+  state.turn.compare_exchange_strong(turn, 0, std::memory_order_release, std::memory_order_relaxed);  // as give_turn()
+  // relaxed, both: totals; the domain lock, or the folder lock, is held
+  state.recovered.fetch_add(1, std::memory_order_relaxed);
+  state.recovered_commits.fetch_add(is_committed ? 1 : 0, std::memory_order_relaxed);
+  context.owner.store(Owner{}, std::memory_order_release);  // pairs with take_context()
+  return true;
+}
+
+}  // namespace
+
+bool recover_contexts(LineMemory &memory, std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  bool complete = true;
+  for (std::uint32_t i = 0; i < memory.contexts_high(); ++i) {
+    // acquire: pairs with take_context()
+    if (memory.context(i).owner.load(std::memory_order_acquire) == owner_of(slot, incarnation))
+      complete = recover_context(memory, i) && complete;
+  }
+  return complete;
+}
+
+bool recover_all_contexts(LineMemory &memory) noexcept {
+  bool complete = true;
+  for (std::uint32_t i = 0; i < memory.contexts_high(); ++i) {
+    // acquire: pairs with take_context()
+    if (memory.context(i).owner.load(std::memory_order_acquire) != Owner{})
+      complete = recover_context(memory, i) && complete;
+  }
+  return complete;
+}
+
+void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t snapshot, std::byte *content) noexcept {
+  constexpr std::size_t kWords = kPageBytes / 8;
+  std::uint64_t first_stamp[kWords] =
+      {};  // of the oldest newer commit to each word: what it replaced is state(snapshot)
+  const std::uint64_t begin =
+      static_cast<std::uint64_t>(where(storage::segment_number(page), storage::page_offset(page)));
+  for (std::uint32_t c = 0; c < memory.contexts_high(); ++c) {
+    const LineContextV1 &context = memory.context(c);
+    // acquire: pairs with save_undo(); the words below it are complete, and those that a pin protects are not overwritten
+    const std::uint64_t head = context.undo_head.load(std::memory_order_acquire);
+    for (std::uint64_t i = head > kUndoWords ? head - kUndoWords : 0; i < head; ++i) {
+      const UndoWord &undo = context.undo[i % kUndoWords];
+      // acquire, all three: pair with the releases in save_undo(); the stamp is looked at again
+      const std::uint64_t stamp = undo.stamp.load(std::memory_order_acquire);
+      if (stamp <= snapshot) continue;
+      const std::uint64_t at = static_cast<std::uint64_t>(undo.at.load(std::memory_order_acquire));
+      const std::uint64_t value = undo.value.load(std::memory_order_acquire);
+      if (at - begin >= kPageBytes || undo.stamp.load(std::memory_order_relaxed) != stamp) continue;
+      const std::size_t word = (at - begin) / 8;
+      if (first_stamp[word] != 0 && first_stamp[word] < stamp) continue;
+      first_stamp[word] = stamp;
+      std::memcpy(content + 8 * word, &value, sizeof value);
+    }
+  }
+}
+
+}  // namespace tmh::line

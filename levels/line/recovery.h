@@ -1,0 +1,27 @@
+// levels/line/recovery.h -- what dead threads leave: locked lines, a context, the turn.
+// Invariant: idempotent, also when cut short at any instruction: a line is touched only while it is still locked by the dead context, and
+//            the context is freed last.
+// Contexts:  async-signal-safe.
+// Source:    hierarchy/PROTOCOL.md, "Death".
+#pragma once
+
+#include <cstdint>
+
+#include "levels/line/line_memory.h"
+
+namespace tmh::line {
+
+// Stores the entry's bytes to the line's home. REQUIRES: the line is locked by whoever's redo log that is.
+void write_back_line(const LineWrite &entry, std::byte *home) noexcept;
+
+// Recovers all contexts of a participant that has ended. REQUIRES the domain lock. False: a context names a segment that is not open here;
+// it was left as it is, for somebody who knows the segment.
+bool recover_contexts(LineMemory &memory, std::uint32_t slot, std::uint64_t incarnation) noexcept;
+// All contexts, whoever's. REQUIRES: nobody is attached, the folder lock is held, all segments are open.
+bool recover_all_contexts(LineMemory &memory) noexcept;
+
+// The page as it was at `snapshot`, given home's content of a page that level 1 does not change meanwhile: undoes newer words from the undo
+// rings of all contexts. REQUIRES: a line pin <= snapshot is announced, and was when each of the newer commits looked for pins.
+void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t snapshot, std::byte *content) noexcept;
+
+}  // namespace tmh::line

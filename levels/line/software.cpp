@@ -1,0 +1,126 @@
+// levels/line/software.cpp -- life of a thread's instances: attach, begin, end, the snapshot.
+#include "levels/line/software.h"
+
+#include "platform/process.h"
+
+namespace tmh::detail {
+constinit thread_local LineAccess *line_access = nullptr;
+}  // namespace tmh::detail
+
+namespace tmh::line {
+
+namespace {
+constexpr std::size_t kLogEntriesAtFirst = 1024;  // 16 KiB: a third of the smallest L1d
+}  // namespace
+
+Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  if (const Errc error = memory_.take_context(slot, incarnation, &number_); error != Errc::kOk) return error;
+  context_ = &memory_.context(number_);
+  slot_ = slot;
+  incarnation_ = incarnation;
+  // relaxed: acquired with the context; from now on this thread alone moves it on.
+  instance_ = number_of(context_->status.load(std::memory_order_relaxed));
+  writes_allocated_ = LineMemory::kWritesAtFirst;
+  undo_allocated_ = false;
+  if (log_.empty()) log_.resize(kLogEntriesAtFirst);
+  is_attached_ = true;
+  return Errc::kOk;
+}
+
+void SoftwareThread::detach() noexcept {
+  if (!is_attached_) return;
+  if (is_running_) abandon();
+  is_attached_ = false;
+  memory_.give_back(number_);
+}
+
+void SoftwareThread::begin(const Begin &begin) noexcept {
+  if (blocked_on_ != nullptr) [[unlikely]] {
+    static_cast<void>(wait_until_changed(*blocked_on_, blocked_seen_));
+    blocked_on_ = nullptr;
+  }
+  policy_ = begin.policy;
+  attempt_ = begin.attempt;
+  is_query_ = begin.is_query;
+  is_running_ = true;
+  is_doomed_ = false;
+  cause_ = AbortCause::kNone;
+  if (attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) [[unlikely]]
+    take_turn();
+  // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we look.
+  rv = memory_.state().clock.load(std::memory_order_acquire);
+  // Unique as a context is one thread's and retries keep it; no shared counter is needed for the order of begins.
+  if (attempt_ == 0 || !policy_.keep_age) age_ = rv << 16 | number_;
+  log_top = log_.data();
+  *log_top = {nullptr, 0};
+  log_end = log_.data() + log_.size() - 1;
+  log_step = is_query_ && attempt_ == 0 ? 0 : 1;
+  writes_.clear();
+  write_index_.clear();
+  write_filter_ = 0;
+  is_limited_ = begin.capacity != nullptr && !begin.capacity->is_unlimited();
+  if (is_limited_) [[unlikely]] {
+    if (use_ == nullptr) use_ = std::make_unique<CapacityUse>();
+    read_lines_.clear();
+    use_->begin(*begin.capacity, model_now_ns(), rv + attempt_);
+  }
+  bytes = 0;
+  if (segment_ != nullptr) use(*segment_);
+  detail::line_access = this;
+}
+
+void SoftwareThread::finish() noexcept {
+  detail::line_access = nullptr;
+  bytes = 0;
+  is_running_ = false;
+  if (has_turn_) [[unlikely]]
+    give_turn();
+}
+
+void SoftwareThread::abandon(AbortCause cause) noexcept {
+  if (!is_doomed_) doom(cause);
+  finish();
+}
+
+void SoftwareThread::doom(AbortCause cause) noexcept {
+  cause_ = cause;
+  status_ = status_of(cause);
+  is_doomed_ = true;
+  bytes = 0;  // so that the inline way ends, too
+}
+
+void SoftwareThread::fail(AbortCause cause) {
+  doom(cause);
+  throw detail::LineAbort{};
+}
+
+void SoftwareThread::nest(std::uint32_t depth) {
+  if (!is_limited_ || use_->nest(depth) == AbortCause::kNone) return;
+  doom(AbortCause::kCapacity);
+  status_ = AbortStatus{kStatusCapacity | kStatusNested};
+  throw detail::LineAbort{};
+}
+
+bool SoftwareThread::is_log_valid() const noexcept {
+  if (log_step == 0) return true;  // a query's snapshot stays what it is
+  for (const detail::LineSeen *entry = log_.data() + 1; entry <= log_top; ++entry) {
+    // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the caller's look at the clock wrote the line.
+    if (entry->word->load(std::memory_order_acquire) != entry->seen) return false;
+  }
+  return true;
+}
+
+bool SoftwareThread::extend() noexcept {
+  if (log_step == 0 && log_.front().word != nullptr) return false;  // what was read is not known
+  // acquire: pairs with line-stamp: a commit stamped up to here has locked its lines before.
+  const std::uint64_t now = memory_.state().clock.load(std::memory_order_acquire);
+  if (!is_log_valid()) return false;
+  rv = now;
+  return true;
+}
+
+std::uint64_t SoftwareThread::model_now_ns() const noexcept {
+  return use_->wants_time() ? platform::monotonic_ns() : 0;
+}
+
+}  // namespace tmh::line

@@ -1,0 +1,185 @@
+// levels/line/software.h -- level 1 in software: one thread's instances on lines, opaque, write-back, invisible reads.
+// Shape:     a SoftwareThread belongs to one thread and owns a context in shared memory. begin(), loads and stores, commit(); after a
+//            LineAbort or for the user's own reasons abandon(). One instance at a time; nesting is the caller's.
+// Invariant: (1) every load returns state(rv): what the commits stamped <= rv have written, or the instance's own store. (2) Between
+//            line-lock and line-unlock the thread takes no lock and waits for nobody beyond a bounded spin. (3) After an abort every further
+//            access of the attempt throws LineAbort.
+// Ordering:  hierarchy/PROTOCOL.md, "Level 1: one instance"; each access says its partner.
+// Sharing:   its context: see layout.h. Owner death: recovery.h.
+// Contexts:  NOT async-signal-safe; not inside RTM.
+// Source:    Dice, Shalev, Shavit, Transactional Locking II, 2006; Riegel, Felber, Fetzer, A Lazy Snapshot Algorithm, 2006. We differ: a
+//            line locked by a committer is waited for, locks and logs lie in shared memory so that anybody can finish a dead one's commit.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <tmh/instance.hpp>
+#include <tmh/options.hpp>
+
+#include <tmh/detail/line_access.hpp>
+
+#include "levels/line/abort_status.h"
+#include "levels/line/capacity.h"
+#include "levels/line/layout.h"
+#include "levels/line/line_memory.h"
+#include "levels/line/line_table.h"
+#include "levels/line/upper.h"
+
+namespace tmh::line {
+
+struct Begin {
+  Policy policy;
+  bool is_query = false;
+  std::uint32_t attempt = 0;                // earlier attempts of this instance that aborted
+  const CapacityModel *capacity = nullptr;  // null: unlimited. Outlives the instance.
+};
+
+// Aborted attempts after which an instance takes the turn: it alone commits until it has ended. As hierarchy::kTurnAttempts for updates. A
+// query that fails once was overtaken while it ran and cannot be extended without a log; its second attempt has one; then it is too long
+// for the gaps that the others leave.
+inline constexpr std::uint32_t kTurnAttempts = 8;
+inline constexpr std::uint32_t kQueryTurnAttempts = 2;
+
+class SoftwareThread : public detail::LineAccess {
+ public:
+  // REQUIRES: memory and upper outlive it; the participant's slot is attached.
+  SoftwareThread(LineMemory &memory, Upper &upper) noexcept : memory_(memory), upper_(upper) {}
+  SoftwareThread(const SoftwareThread &) = delete;
+  SoftwareThread &operator=(const SoftwareThread &) = delete;
+  ~SoftwareThread() { detach(); }
+
+  // Takes a context. kTooManyParticipants, kDiskFull, kIo.
+  [[nodiscard]] Errc attach(std::uint32_t slot, std::uint64_t incarnation) noexcept;
+  void detach() noexcept;
+  // After a fork: the context is the parent's.
+  void forget() noexcept { is_attached_ = false; }
+  [[nodiscard]] bool is_attached() const noexcept { return is_attached_; }
+
+  // Accesses of this thread go through the instance until it has ended. REQUIRES: attached, none is running.
+  void begin(const Begin &begin) noexcept;
+  // kCommitted or kAborted (cause() says why); never throws. The instance has ended.
+  [[nodiscard]] Status commit() noexcept;
+  // Ends the instance without effects: after a LineAbort (its cause is kept), or because of `cause`.
+  void abandon(AbortCause cause = AbortCause::kUser) noexcept;
+  [[nodiscard]] bool is_running() const noexcept { return is_running_; }
+
+  // Whole words: 1, 2, 4 or 8 bytes, naturally aligned, in an open segment's view. Throw LineAbort.
+  template <class T>
+  [[nodiscard]] T load(const T *address) {
+    return detail::line_load(*this, address);
+  }
+  template <class T>
+  void store(T *address, const T &value) {
+    detail::line_store(*this, address, value);
+  }
+  // Is the address in a segment that level 1 knows here?
+  [[nodiscard]] bool covers(const void *address) const noexcept {
+    return memory_.find(reinterpret_cast<std::uintptr_t>(address)) != nullptr;
+  }
+  // Moves the snapshot to now; false: something read has changed, and the instance can only abort.
+  [[nodiscard]] bool extend() noexcept;
+  // Would a commit now pass validation? For PENDING / FAILED questions of nested instances.
+  [[nodiscard]] bool is_valid() const noexcept { return is_running_ && !is_doomed_ && is_log_valid(); }
+  // Aborts the running attempt in the middle of its body: throws LineAbort.
+  [[noreturn]] void fail(AbortCause cause);
+  // Fails the attempt if the capacity model says that so many open begins are too many.
+  void nest(std::uint32_t depth);
+
+  // Of the last attempt that ended, or of the one that is doomed.
+  [[nodiscard]] AbortCause cause() const noexcept { return cause_; }
+  [[nodiscard]] AbortStatus status() const noexcept { return status_; }
+  // The stamp of the last commit that wrote; else the snapshot.
+  [[nodiscard]] std::uint64_t stamp() const noexcept { return stamp_; }
+  [[nodiscard]] std::uint64_t age() const noexcept { return age_; }
+  [[nodiscard]] std::uint32_t context_number() const noexcept { return number_; }
+  // What the running instance has read (updates only) and written so far: for retry(), durability, counters.
+  [[nodiscard]] std::span<const detail::LineSeen> reads() const noexcept {
+    return {log_.data() + 1, static_cast<std::size_t>(log_top - log_.data())};
+  }
+  [[nodiscard]] std::span<const LineWrite> writes() const noexcept { return {context_->writes, writes_.size()}; }
+  // Snapshots of reads are needed after the end, too (retry()): the log stays until the next begin.
+
+  // The long ways of detail::line_load() and line_store().
+  [[nodiscard]] std::uint64_t load_long(std::uintptr_t address, std::uint32_t bytes);
+  void store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t bytes);
+
+ private:
+  struct LocalWrite {  // beside context_->writes
+    LineWord *word;
+    std::byte *home;
+    LineSegment *segment;
+  };
+
+  // software_access.cpp
+  [[nodiscard]] LineSegment *segment_of_address(std::uintptr_t address);
+  void use(LineSegment &segment) noexcept;
+  [[nodiscard]] std::uint64_t load_over(LineSegment &segment, std::uint64_t offset, std::uint32_t size,
+                                        LineWrite &entry);
+  [[nodiscard]] std::uint64_t read_home(LineSegment &segment, std::uint64_t offset, std::uint32_t bytes);
+  void note_read(const LineWord *word, std::uint64_t seen);
+  [[nodiscard]] LineWrite &write_entry(LineSegment &segment, std::uint64_t offset);
+  void grow_writes();
+  void settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen);
+  void meet_upper(storage::PageId page);
+  void refuse(UpperAnswer answer) noexcept;
+  void meet_locked(const LineWord &word, std::uint64_t seen);
+  [[nodiscard]] bool is_log_valid() const noexcept;
+  void check(AbortCause verdict) {
+    if (verdict != AbortCause::kNone) [[unlikely]]
+      fail(verdict);
+  }
+  void doom(AbortCause cause) noexcept;
+  [[nodiscard]] std::uint64_t model_now_ns() const noexcept;
+
+  // Pauses of 40 to 140 cycles: a commit of a few lines takes 0.1 to 1 us. A committer, which others wait for, spins less.
+  static constexpr std::uint32_t kReadSpinRounds = 64, kCommitSpinRounds = 32;
+  static constexpr std::uint32_t kAsksPerCommit = 4;  // then a page that goes to and fro counts as busy
+
+  // software_wait.cpp
+  enum class Met : std::uint8_t { kGone, kFailSelf };
+  [[nodiscard]] Met decide(const LineWord &word, std::uint64_t seen) noexcept;
+  [[nodiscard]] static bool spin_until_changed(const LineWord &word, std::uint64_t seen, std::uint32_t rounds) noexcept;
+  [[nodiscard]] bool wait_until_changed(const LineWord &word, std::uint64_t seen) noexcept;
+  void suspect_context(std::uint32_t number) noexcept;
+  void take_turn() noexcept;
+  void give_turn() noexcept;
+  void wait_for_turn() noexcept;
+
+  // software_commit.cpp
+  [[nodiscard]] AbortCause publish(LineStateV1 &state) noexcept;
+  [[nodiscard]] AbortCause lock_lines() noexcept;
+  [[nodiscard]] AbortCause lock_line(std::size_t index) noexcept;
+  void release_lines(std::size_t count) noexcept;
+  [[nodiscard]] bool is_valid_at_commit() const noexcept;
+  [[nodiscard]] AbortCause save_undo() noexcept;
+  Status end_aborted(AbortCause cause) noexcept;
+  void finish() noexcept;
+
+  LineMemory &memory_;
+  Upper &upper_;
+  LineContextV1 *context_ = nullptr;
+  std::uint32_t number_ = 0, slot_ = 0;
+  std::uint64_t incarnation_ = 0;
+  bool is_attached_ = false, is_running_ = false, is_doomed_ = false, is_query_ = false, has_turn_ = false;
+  bool is_limited_ = false, undo_allocated_ = false;
+  AbortCause cause_ = AbortCause::kNone;
+  AbortStatus status_{};
+  Policy policy_;
+  std::uint32_t attempt_ = 0;
+  std::uint64_t age_ = 0, stamp_ = 0, instance_ = 0;  // instance_: number in the context's status
+  const LineWord *blocked_on_ = nullptr;  // a locked line that made the commit let go, for the wait afterwards
+  std::uint64_t blocked_seen_ = 0;
+  LineSegment *segment_ = nullptr;  // used last; LineAccess names it while `bytes` is not 0
+  std::vector<detail::LineSeen> log_;
+  std::vector<LocalWrite> writes_;
+  LineTable write_index_;
+  std::uint64_t write_filter_ = 0;  // bit (line % 64): maybe in write_index_
+  std::uint32_t writes_allocated_ = 0;
+  LineTable read_lines_;  // limited only: first touches
+  std::unique_ptr<CapacityUse> use_;
+};
+
+}  // namespace tmh::line

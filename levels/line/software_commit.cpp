@@ -1,0 +1,204 @@
+// levels/line/software_commit.cpp -- the end of an instance that wrote, step by step as hierarchy/PROTOCOL.md names them.
+// Invariant: what a dead thread leaves between two steps is what recovery.cpp expects: `writes[0 .. lines)` with their words before, and
+//            the status that says whether they are to be written back or given back.
+#include <bit>
+
+#include "levels/line/software.h"
+#include "platform/steps.h"
+
+namespace tmh::line {
+
+using platform::Step;
+using platform::step;
+
+namespace {
+
+// Stores the bytes of one 8-byte word that the mask names. REQUIRES: the line is locked, so nobody else stores there.
+void store_masked(std::byte *home, std::uint64_t value, std::uint64_t byte_mask) noexcept {
+  std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t *>(home));
+  if (byte_mask != 0xff) {
+    const std::uint64_t bits = spread_byte_mask(byte_mask);
+    // relaxed: only this thread stores here while the line is locked
+    value = (word.load(std::memory_order_relaxed) & ~bits) | (value & bits);
+  }
+  word.store(value, std::memory_order_release);  // pairs with the acquire in detail::line_load()
+}
+
+}  // namespace
+
+void write_back_line(const LineWrite &entry, std::byte *home) noexcept {
+  for (std::uint64_t left = entry.mask; left != 0;) {
+    const auto word = static_cast<unsigned>(std::countr_zero(left)) / 8;
+    const std::uint64_t byte_mask = left >> (8 * word) & 0xff;
+    store_masked(home + 8 * word, entry.data[word], byte_mask);
+    left &= ~(0xffull << (8 * word));
+  }
+}
+
+Status SoftwareThread::commit() noexcept {
+  if (is_doomed_) return end_aborted(cause_);
+  if (writes_.empty()) {
+    stamp_ = rv;
+    finish();
+    return Status::kCommitted;
+  }
+  LineStateV1 &state = memory_.state();
+  // acquire: pairs with give_turn()
+  if (state.turn.load(std::memory_order_acquire) != 0 && !has_turn_) [[unlikely]]
+    wait_for_turn();
+  context_->age.store(age_, std::memory_order_relaxed);  // relaxed, both: published by the status
+  context_->lines.store(writes_.size(), std::memory_order_relaxed);
+  // release: who sees PENDING sees age and lines
+  context_->status.store(status_word(++instance_, State::kPending), std::memory_order_release);
+  const AbortCause cause = publish(state);
+  if (cause != AbortCause::kNone) {
+    // release: recovery that sees IDLE sees the lines free
+    context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
+    return end_aborted(cause);
+  }
+  finish();
+  return Status::kCommitted;
+}
+
+// From line-lock to line-unlock. After anything but kNone no line is locked.
+AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
+  if (const AbortCause cause = lock_lines(); cause != AbortCause::kNone) return cause;
+  step(Step::kLineLock);
+  // seq_cst: after the locks and before the look for pins. An instance above stores its pin, then reads this clock: one of us sees the other.
+  stamp_ = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
+  context_->stamp.store(stamp_, std::memory_order_relaxed);  // relaxed: published by COMMITTED
+  step(Step::kLineStamp);
+  const bool is_pinned = upper_.any_pin();
+  AbortCause cause = AbortCause::kNone;
+  if (!is_valid_at_commit()) cause = AbortCause::kValidation;
+  step(Step::kLineValidate);
+  if (cause == AbortCause::kNone && is_pinned) cause = save_undo();
+  step(Step::kLineSave);
+  if (cause == AbortCause::kNone) {
+    std::uint64_t pending = status_word(instance_, State::kPending);
+    // release: pairs with the acquire of recovery, which needs the stamp and the undo words. relaxed on failure: FAILED publishes nothing.
+    if (!context_->status.compare_exchange_strong(pending, status_word(instance_, State::kCommitted),
+                                                  std::memory_order_release, std::memory_order_relaxed))
+      cause = AbortCause::kConflictOther;
+  }
+  if (cause != AbortCause::kNone) {
+    release_lines(writes_.size());
+    return cause;
+  }
+  step(Step::kLineCommitPoint);
+  for (std::size_t i = 0; i < writes_.size(); ++i) write_back_line(context_->writes[i], writes_[i].home);
+  step(Step::kLineWriteBack);
+  // release: pairs with the acquire of whoever reads or locks the line next
+  for (const LocalWrite &write : writes_) write.word->store(stamp_, std::memory_order_release);
+  step(Step::kLineUnlock);
+  // release: a reader of IDLE may not see an earlier word of our lines
+  context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
+  return AbortCause::kNone;
+}
+
+AbortCause SoftwareThread::lock_lines() noexcept {
+  for (std::uint32_t asked = 0;; ++asked) {
+    std::size_t locked = 0;
+    AbortCause cause = AbortCause::kNone;
+    while (locked < writes_.size() && (cause = lock_line(locked)) == AbortCause::kNone) ++locked;
+    if (cause == AbortCause::kNone) return cause;
+    release_lines(locked);
+    if (cause != AbortCause::kCrossLevel) return cause;
+    // Holding nothing again. After kGranted the lines are locked anew: what was read of the page makes validation fail, what was only
+    // written does not matter. A page that goes to and fro is the policy's to decide, after an abort.
+    const UpperAnswer answer =
+        asked < kAsksPerCommit ? upper_.ask(page_of(context_->writes[locked].at), attempt_) : UpperAnswer::kBusy;
+    if (answer == UpperAnswer::kGranted) continue;
+    refuse(answer);
+    return AbortCause::kCrossLevel;
+  }
+}
+
+// kCrossLevel: the line is in U.
+AbortCause SoftwareThread::lock_line(std::size_t index) noexcept {
+  LineWord &word = *writes_[index].word;
+  bool is_decided = false;
+  std::uint64_t seen = word.load(std::memory_order_relaxed);  // relaxed: the CAS decides
+  for (;;) {
+    if (is_upper(seen)) return AbortCause::kCrossLevel;
+    if (!is_locked(seen)) {
+      context_->writes[index].before.store(seen, std::memory_order_relaxed);  // relaxed: published by the lock
+      // acquire: pairs with line-unlock of whoever wrote the line last. release: recovery finds `before` by the lock.
+      if (word.compare_exchange_weak(seen, locked_by(number_), std::memory_order_acq_rel, std::memory_order_relaxed))
+        return AbortCause::kNone;
+      continue;
+    }
+    if (!spin_until_changed(word, seen, kCommitSpinRounds)) {
+      if (is_decided || decide(word, seen) == Met::kFailSelf) {
+        blocked_on_ = &word;  // waited for at the next begin, holding nothing
+        blocked_seen_ = seen;
+        return AbortCause::kConflictSelf;
+      }
+      is_decided = true;
+    }
+    // relaxed: FAILED publishes nothing
+    if (context_->status.load(std::memory_order_relaxed) != status_word(instance_, State::kPending))
+      return AbortCause::kConflictOther;
+    seen = word.load(std::memory_order_relaxed);
+  }
+}
+
+// Gives the first `count` lines back as they were.
+void SoftwareThread::release_lines(std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t before = context_->writes[i].before.load(std::memory_order_relaxed);
+    writes_[i].word->store(before, std::memory_order_release);  // pairs with the acquire of the next one
+  }
+}
+
+bool SoftwareThread::is_valid_at_commit() const noexcept {
+  if (stamp_ == rv + 1) return true;  // nobody has stamped since: nothing that was read can have changed
+  for (const detail::LineSeen *entry = log_.data() + 1; entry <= log_top; ++entry) {
+    // acquire: keeps the look behind line-stamp, after which whoever overwrites the line stamps
+    const std::uint64_t now = entry->word->load(std::memory_order_acquire);
+    if (now == entry->seen) continue;
+    if (now != locked_by(number_)) return false;
+    const std::uint32_t index = write_index_.find(reinterpret_cast<std::uintptr_t>(entry->word));
+    // relaxed: stored by this thread
+    if (context_->writes[index].before.load(std::memory_order_relaxed) != entry->seen) return false;
+  }
+  return true;
+}
+
+// The words under the writes, for snapshots above that began before this stamp. A ring without room aborts: what is in it that some line pin
+// precedes may not be overwritten.
+AbortCause SoftwareThread::save_undo() noexcept {
+  if (!undo_allocated_ && memory_.allocate_undo(number_) != Errc::kOk) return AbortCause::kNoSpace;
+  undo_allocated_ = true;
+  const std::uint64_t oldest = upper_.oldest_line_pin();
+  std::uint64_t head = context_->undo_head.load(std::memory_order_relaxed);  // relaxed: this thread's
+  for (std::size_t i = 0; i < writes_.size(); ++i) {
+    const LineWrite &entry = context_->writes[i];
+    for (std::uint64_t word = 0; word < kLineBytes / 8; ++word) {
+      if ((entry.mask >> (8 * word) & 0xff) == 0) continue;
+      UndoWord &undo = context_->undo[head % kUndoWords];
+      // relaxed: this thread's. Stamped by this very commit: the ring has gone round.
+      const std::uint64_t old = undo.stamp.load(std::memory_order_relaxed);
+      if (old > oldest || old == stamp_) return AbortCause::kCapacity;
+      const Where at{static_cast<std::uint64_t>(entry.at) + 8 * word};
+      const std::atomic_ref<std::uint64_t> home(*reinterpret_cast<std::uint64_t *>(writes_[i].home + 8 * word));
+      undo.stamp.store(0, std::memory_order_relaxed);
+      // release, all three: a reader that sees one of these sees the stamp's 0, or a later stamp, when it looks again
+      undo.at.store(at, std::memory_order_release);
+      undo.value.store(home.load(std::memory_order_relaxed), std::memory_order_release);  // relaxed: the line is locked
+      undo.stamp.store(stamp_, std::memory_order_release);
+      ++head;
+    }
+  }
+  // release: who sees the head sees the words below it
+  context_->undo_head.store(head, std::memory_order_release);
+  return AbortCause::kNone;
+}
+
+Status SoftwareThread::end_aborted(AbortCause cause) noexcept {
+  if (!is_doomed_) doom(cause);
+  finish();
+  return Status::kAborted;
+}
+
+}  // namespace tmh::line
