@@ -49,7 +49,7 @@ Engine::~Engine() {
 }
 
 Errc Engine::start(Tracking wanted, bool alone) noexcept {
-  for (PageList *list : {&kept_, &private_, &fresh_, &blocks_, &resident_}) {
+  for (PageList *list : {&kept_, &private_, &fresh_, &blocks_, &undone_, &resident_}) {
     if (const Errc error = list->reserve(); error != Errc::kOk) return error;
   }
   if (const Errc error = twins_.reserve(); error != Errc::kOk) return error;

@@ -224,10 +224,12 @@ class Engine {
   std::uint64_t last_bytes_ = 0;
   const View *last_view_ = nullptr;
 
-  PageList kept_;      // pages that are kFile, kPrivate or kReadOnly: the read set (superset when pages are kept)
-  PageList private_;   // of these, kPrivate
-  PageList fresh_;     // touched silently in this instance, not yet classified
-  PageList blocks_;    // escalated signal tracking: first pages of blocks opened for writing
+  PageList kept_;     // pages that are kFile, kPrivate or kReadOnly: the read set (superset when pages are kept)
+  PageList private_;  // of these, kPrivate
+  PageList fresh_;    // touched silently in this instance, not yet classified
+  PageList blocks_;   // escalated signal tracking: first pages of blocks opened for writing
+  PageList
+      undone_;  // made private as of before what the level below has changed: no log entry will ever bring them up to date
   PageList resident_;  // with a level below: pages that are or were kResident
   Twins twins_;
   std::vector<Write> writes_;

@@ -328,6 +328,8 @@ void Engine::finish_instance() noexcept {
     accesses_.remove_all(slot_);
     unlock();
   }
+  for (const PageId page : undone_) drop_page(page);
+  undone_.clear();
   if (!keeps()) drop_all();
   own.pin.store(kNoPin, std::memory_order_release);  // release: our reads come before home may change
   own.instance.store(0, std::memory_order_relaxed);

@@ -130,6 +130,7 @@ void Engine::make_private(PageId page, Content content) noexcept {
     // Below it was changed after our snapshot. It had no versions then, and all that it has now are newer.
     std::memcpy(to, memory_.home(page), kPageBytes);
     lower_->as_of(page, line_snapshot_, to);
+    undone_.push(page);
   } else {
     tree_.read(page, snapshot_, ~LineMask{0}, to);
   }

@@ -39,11 +39,11 @@ void Player::jostle() {
 namespace {
 // Through the instance of level 1 if one is running, as tmh::field does; else plain.
 std::uint64_t get(const std::uint64_t &word) {
-  return detail::line_access != nullptr ? detail::line_load(*detail::line_access, &word) : load(word);
+  return tmh::detail::line_access != nullptr ? tmh::detail::line_load(*tmh::detail::line_access, &word) : load(word);
 }
 void set(std::uint64_t &word, std::uint64_t value) {
-  if (detail::line_access != nullptr)
-    detail::line_store(*detail::line_access, &word, value);
+  if (tmh::detail::line_access != nullptr)
+    tmh::detail::line_store(*tmh::detail::line_access, &word, value);
   else
     store(word, value);
 }

@@ -92,29 +92,31 @@ class Player {
   std::uint64_t conflicts_ = 0;
 };
 
-// Retries until it commits or gives up; each attempt is recorded.
+// As atomically(site, body), until it commits or gives up; each attempt is recorded from before its begin.
 template <class Body>
 Status Player::attempt_at(const Site &site, const Body &body) {
-  bool recording = false;
-  const auto record = [&](history::Outcome outcome) {
-    if (recording) lane_.end(outcome);
-    recording = false;
-  };
-  try {
-    atomically(site, [&] {
-      if (recording) ++conflicts_;
-      record(history::Outcome::kAborted);
-      lane_.begin(history::Kind::kUpdate);
-      recording = true;
+  tmh::detail::Attempts attempts(site);
+  for (;;) {
+    lane_.begin(history::Kind::kUpdate);
+    attempts.begin();
+    bool committed = false;
+    try {
       body();
-    });
-    record(history::Outcome::kCommitted);
+      committed = attempts.end();
+    } catch (const tmh::detail::LineAbort &) {
+      attempts.unwound();
+    } catch (const GivenUp &) {
+      (void)attempts.threw();
+      lane_.end(history::Outcome::kAborted);
+      attempt_ended();
+      return Status::kAborted;
+    } catch (...) {
+      if (attempts.threw()) throw;
+    }
+    lane_.end(committed ? history::Outcome::kCommitted : history::Outcome::kAborted);
     attempt_ended();
-    return Status::kCommitted;
-  } catch (const GivenUp &) {
-    record(history::Outcome::kAborted);
-    attempt_ended();
-    return Status::kAborted;
+    if (committed) return Status::kCommitted;
+    ++conflicts_;
   }
 }
 
