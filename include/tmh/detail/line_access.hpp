@@ -50,8 +50,8 @@ extern constinit thread_local LineAccess *line_access __attribute__((tls_model("
 void line_store_long(LineAccess &access, void *address, std::uint64_t value, std::uint32_t bytes);
 
 template <class T>
-inline constexpr bool kIsLineWord =
-    std::is_trivially_copyable_v<T> && (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
+inline constexpr bool kIsLineWord = std::is_trivially_copyable_v<T> &&
+                                    (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
 
 template <std::size_t kBytes>
 using UnsignedOf = std::conditional_t<

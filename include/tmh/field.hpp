@@ -1,0 +1,115 @@
+// include/tmh/field.hpp -- tmh::field<T>: a member of a shared structure whose loads and stores go through the running instance.
+// Shape:     exactly a T. In an instance of level 1 (software lines) each access goes through it; otherwise, when pages or RTM run the
+//            instance or none runs, an access is a plain one, after one predictable branch. So one body runs at every level.
+// Invariant: sizeof and alignment are T's size: a field never straddles two lines.
+// Caveat:    (1) Copying a field copies nothing by accident: the copy constructor is deleted; `T value = object.field` loads, and
+//            `a.field = b.field` loads and stores. Structures of fields can therefore not be copied by memcpy or by default. (2) A field
+//            outside every segment is plain memory, and not rolled back. (3) An access may end the attempt by an exception that is no
+//            std::exception (tmh/transaction.hpp).
+// Contexts:  of the thread that runs the instance. NOT async-signal-safe inside an instance.
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+#include <tmh/detail/line_access.hpp>
+
+namespace tmh {
+
+// T: trivially copyable, 1, 2, 4 or 8 bytes. REQUIRES: no padding inside T.
+template <class T>
+class alignas(sizeof(T)) field {
+  static_assert(std::is_trivially_copyable_v<T>, "tmh::field<T>: T must be trivially copyable");
+  static_assert(detail::kIsLineWord<T>, "tmh::field<T>: T must have 1, 2, 4 or 8 bytes; use several fields");
+
+ public:
+  using value_type = T;
+
+  field() = default;  // as T: not initialised, unless value-initialised
+  // Initialises plainly: for objects that nobody else can see yet, outside segments. In a segment use load and store.
+  explicit(false) constexpr field(const T &value) noexcept : value_(value) {}
+  field(const field &) = delete;
+  field &operator=(const field &other) {
+    store(other.load());
+    return *this;
+  }
+
+  [[nodiscard]] T load() const {
+    if (detail::LineAccess *const access = detail::line_access; access != nullptr)
+      return detail::line_load(*access, &value_);
+    return value_;
+  }
+  void store(const T &value) {
+    if (detail::LineAccess *const access = detail::line_access; access != nullptr) {
+      detail::line_store(*access, &value_, value);
+    } else {
+      value_ = value;
+    }
+  }
+
+  operator T() const { return load(); }  // NOLINT(google-explicit-constructor): a field reads as its value
+  field &operator=(const T &value) {
+    store(value);
+    return *this;
+  }
+  // Of pointers and of values with members: const, because storing to a part would bypass the instance.
+  [[nodiscard]] T operator->() const requires std::is_pointer_v<T> { return load(); }
+  [[nodiscard]] std::remove_pointer_t<T> &operator*() const
+      requires(std::is_pointer_v<T> && !std::is_void_v<std::remove_pointer_t<T>>) {
+    return *load();
+  }
+
+#define TMH_FIELD_OPERATOR(op)                                        \
+  template <class U>                                                  \
+  field &operator op##=(const U &other) requires requires(T a, U b) { \
+    T(a op b);                                                        \
+  }                                                                   \
+  {                                                                   \
+    store(static_cast<T>(load() op other));                           \
+    return *this;                                                     \
+  }
+  TMH_FIELD_OPERATOR(+)
+  TMH_FIELD_OPERATOR(-)
+  TMH_FIELD_OPERATOR(*)
+  TMH_FIELD_OPERATOR(/)
+  TMH_FIELD_OPERATOR(%)
+  TMH_FIELD_OPERATOR(&)
+  TMH_FIELD_OPERATOR(|)
+  TMH_FIELD_OPERATOR(^)
+  TMH_FIELD_OPERATOR(<<)
+  TMH_FIELD_OPERATOR(>>)
+#undef TMH_FIELD_OPERATOR
+
+  // As for T: ++ and -- change by one; the postfix ones return the value before.
+  field &operator++() requires requires(T a) { ++a; }
+  {
+    T value = load();
+    store(++value);
+    return *this;
+  }
+  field &operator--() requires requires(T a) { --a; }
+  {
+    T value = load();
+    store(--value);
+    return *this;
+  }
+  T operator++(int) requires requires(T a) { ++a; }
+  {
+    const T before = load();
+    T value = before;
+    store(++value);
+    return before;
+  }
+  T operator--(int) requires requires(T a) { --a; }
+  {
+    const T before = load();
+    T value = before;
+    store(--value);
+    return before;
+  }
+
+ private:
+  T value_;
+};
+
+}  // namespace tmh

@@ -1,0 +1,172 @@
+// tests/line_software_test.cpp -- what one and two threads may rely on at level 1, in a fixed order of events.
+// Invariants: (1) stores are visible to their instance at once, to others after its commit, never after an abort. (2) every load of an
+//             instance, doomed ones too, is of one snapshot. (3) an aborted attempt throws at every further access.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include <tmh/field.hpp>
+
+#include "tests/support/line_rig.h"
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+namespace {
+
+using line::Begin;
+
+class LineSoftwareTest : public testing::Test {
+ protected:
+  std::uint64_t &word(std::uint64_t line, std::uint64_t index = 0) { return rig_.words()[8 * line + index]; }
+
+  TempFolder folder_;
+  LineRig rig_{folder_.path()};
+  RigThread one_{rig_}, two_{rig_};
+};
+
+TEST_F(LineSoftwareTest, CommittedStoreIsHome) {
+  one_.update([&] { one_.store(&word(1), std::uint64_t{7}); });
+  EXPECT_EQ(word(1), 7U);
+  EXPECT_EQ(rig_.word_of(&word(1)).load(), one_.stamp());
+}
+
+TEST_F(LineSoftwareTest, OwnStoreIsSeenAndNotHomeBeforeCommit) {
+  one_.begin({});
+  one_.store(&word(1), std::uint64_t{7});
+  EXPECT_EQ(one_.load(&word(1)), 7U);
+  EXPECT_EQ(word(1), 0U);
+  EXPECT_EQ(one_.commit(), Status::kCommitted);
+  EXPECT_EQ(word(1), 7U);
+}
+
+TEST_F(LineSoftwareTest, AbandonedInstanceLeavesNothing) {
+  one_.begin({});
+  one_.store(&word(1), std::uint64_t{7});
+  one_.abandon();
+  EXPECT_EQ(word(1), 0U);
+  EXPECT_EQ(rig_.word_of(&word(1)).load(), 0U);
+  EXPECT_EQ(one_.cause(), AbortCause::kUser);
+}
+
+TEST_F(LineSoftwareTest, PartsOfAWordAreMerged) {
+  auto *bytes = reinterpret_cast<std::uint8_t *>(&word(2));
+  word(2) = 0x1111'1111'1111'1111;
+  one_.begin({});
+  one_.store(bytes + 3, std::uint8_t{0xaa});
+  one_.store(reinterpret_cast<std::uint16_t *>(bytes + 6), std::uint16_t{0xbbcc});
+  EXPECT_EQ(one_.load(&word(2)), 0xbbcc'1111'aa11'1111U);
+  EXPECT_EQ(one_.load(reinterpret_cast<std::uint32_t *>(bytes)), 0xaa11'1111U);
+  EXPECT_EQ(one_.commit(), Status::kCommitted);
+  EXPECT_EQ(word(2), 0xbbcc'1111'aa11'1111U);
+}
+
+TEST_F(LineSoftwareTest, OverwrittenReadAbortsTheCommit) {
+  one_.begin({});
+  const std::uint64_t seen = one_.load(&word(1));
+  one_.store(&word(2), seen + 1);
+  two_.update([&] { two_.store(&word(1), std::uint64_t{5}); });
+  EXPECT_EQ(one_.commit(), Status::kAborted);
+  EXPECT_EQ(one_.cause(), AbortCause::kValidation);
+  EXPECT_EQ(word(2), 0U);
+}
+
+TEST_F(LineSoftwareTest, SnapshotIsExtendedOverForeignCommits) {
+  one_.begin({});
+  EXPECT_EQ(one_.load(&word(1)), 0U);
+  two_.update([&] { two_.store(&word(2), std::uint64_t{5}); });
+  EXPECT_EQ(one_.load(&word(2)), 5U);  // newer than the snapshot; what was read before has not changed
+  one_.store(&word(3), std::uint64_t{1});
+  EXPECT_EQ(one_.commit(), Status::kCommitted);
+}
+
+TEST_F(LineSoftwareTest, InconsistentLoadAbortsAndThrowsEverAfter) {
+  one_.begin({});
+  EXPECT_EQ(one_.load(&word(1)), 0U);
+  two_.update([&] {
+    two_.store(&word(1), std::uint64_t{5});
+    two_.store(&word(2), std::uint64_t{5});
+  });
+  EXPECT_THROW(static_cast<void>(one_.load(&word(2))), detail::LineAbort);
+  EXPECT_THROW(static_cast<void>(one_.load(&word(1))), detail::LineAbort);
+  EXPECT_THROW(one_.store(&word(1), std::uint64_t{1}), detail::LineAbort);
+  EXPECT_EQ(one_.commit(), Status::kAborted);
+  EXPECT_EQ(one_.cause(), AbortCause::kValidation);
+  EXPECT_TRUE(line::has(one_.status(), line::kStatusConflict));
+}
+
+TEST_F(LineSoftwareTest, BlindStoresDoNotConflict) {
+  one_.begin({});
+  one_.store(&word(1), std::uint64_t{1});
+  two_.update([&] { two_.store(&word(1), std::uint64_t{2}); });
+  EXPECT_EQ(one_.commit(), Status::kCommitted);
+  EXPECT_EQ(word(1), 1U);
+}
+
+TEST_F(LineSoftwareTest, QueryThatStoresAborts) {
+  Begin query;
+  query.is_query = true;
+  one_.begin(query);
+  EXPECT_THROW(one_.store(&word(1), std::uint64_t{1}), detail::LineAbort);
+  one_.abandon();
+  EXPECT_EQ(one_.cause(), AbortCause::kQueryWrote);
+}
+
+TEST_F(LineSoftwareTest, FirstQueryKeepsNoLogTheSecondExtends) {
+  Begin query;
+  query.is_query = true;
+  const auto overtake = [&] { two_.update([&] { two_.store(&word(2), std::uint64_t{5}); }); };
+  one_.begin(query);
+  EXPECT_EQ(one_.load(&word(1)), 0U);
+  overtake();
+  EXPECT_THROW(static_cast<void>(one_.load(&word(2))), detail::LineAbort);
+  one_.abandon();
+  query.attempt = 1;
+  one_.begin(query);
+  EXPECT_EQ(one_.load(&word(1)), 0U);
+  overtake();
+  EXPECT_EQ(one_.load(&word(2)), 5U);
+  EXPECT_EQ(one_.commit(), Status::kCommitted);
+}
+
+TEST_F(LineSoftwareTest, LogGrowsBeyondItsFirstSize) {
+  one_.begin({});
+  std::uint64_t sum = 0;
+  for (std::uint64_t line = 0; line < 4000; ++line) sum += one_.load(&word(line));
+  EXPECT_EQ(sum, 0U);
+  EXPECT_EQ(one_.reads().size(), 4000U);
+  one_.store(&word(0), std::uint64_t{1});
+  EXPECT_EQ(one_.commit(), Status::kCommitted);
+}
+
+TEST_F(LineSoftwareTest, RedoLogGrowsBeyondItsFirstSize) {
+  one_.update([&] {
+    for (std::uint64_t line = 0; line < 3000; ++line) one_.store(&word(line), line);
+  });
+  for (std::uint64_t line = 0; line < 3000; ++line) ASSERT_EQ(word(line), line);
+}
+
+TEST_F(LineSoftwareTest, FieldGoesThroughTheInstance) {
+  auto *counter = reinterpret_cast<field<std::int32_t> *>(rig_.view() + 4096);
+  one_.update([&] {
+    *counter = 5;
+    *counter += 2;
+    ++*counter;
+    (*counter)--;
+    EXPECT_EQ(*counter, 7);
+    EXPECT_EQ(*reinterpret_cast<std::int32_t *>(rig_.view() + 4096), 0);
+  });
+  EXPECT_EQ(*counter, 7);  // no instance: plain
+  EXPECT_EQ(*reinterpret_cast<std::int32_t *>(rig_.view() + 4096), 7);
+}
+
+TEST_F(LineSoftwareTest, MemoryOutsideSegmentsIsPlain) {
+  field<std::uint64_t> local{1};
+  one_.begin({});
+  local = 2;
+  EXPECT_EQ(local, 2U);
+  one_.abandon();
+  EXPECT_EQ(local, 2U);
+}
+
+}  // namespace
+}  // namespace tmh::test
