@@ -10,7 +10,7 @@ namespace tmh::test {
 Board::Board(const std::string &folder, const DomainOptions &options)
     : levels_(options.levels),
       domain_(Domain::open(folder, options)),
-      line_site_(domain_, "lines", "never"),
+      line_site_(domain_, "lines", "on-capacity"),
       adaptive_site_(domain_, "adaptive", "adaptive") {
   SegmentOptions segment;
   segment.layout = Layout::kRaw;
