@@ -219,7 +219,10 @@ void Directory::recover(std::uint32_t slot, std::uint64_t incarnation) noexcept 
 
 void Directory::recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept {
   const storage::Participant &owner = memory_.participant(slot);
-  if (owner.incarnation.load(std::memory_order_relaxed) == incarnation && !owner.is_gone()) return;
+  // A slot that is free already: whoever reaped it did not know the segments that the context names.
+  const bool is_attached = owner.incarnation.load(std::memory_order_relaxed) == incarnation &&
+                           owner.state.load(std::memory_order_acquire) != 0;
+  if (is_attached && !owner.is_gone()) return;
   recover(slot, incarnation);
 }
 

@@ -71,6 +71,9 @@ class Player {
   template <class Body>
   void query(const Body &body);
 
+  // In a hybrid domain: every update begins at level 1.
+  void prefer_lines() noexcept { prefers_lines_ = true; }
+
   // Instances that aborted without having given up.
   [[nodiscard]] std::uint64_t conflicts() const noexcept { return conflicts_; }
 
@@ -90,6 +93,7 @@ class Player {
   std::minstd_rand random_;
   std::atomic<std::uint64_t> *attempts_;
   std::uint64_t conflicts_ = 0;
+  bool prefers_lines_ = false;
 };
 
 // As atomically(site, body), until it commits or gives up; each attempt is recorded from before its begin.
@@ -123,7 +127,7 @@ Status Player::attempt_at(const Site &site, const Body &body) {
 template <class Body>
 Status Player::attempt(const Body &body) {
   if (board_.is_hybrid()) {
-    const auto choice = random_() % 8;
+    const auto choice = prefers_lines_ ? 0 : random_() % 8;
     if (choice < 3) return attempt_at(board_.line_site(), body);
     if (choice < 5) return attempt_at(board_.adaptive_site(), body);
   }
