@@ -99,6 +99,8 @@ void Directory::mark_lines(PageId page) noexcept {
     }
   }
   std::atomic_thread_fence(std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
+  // Whoever stamps later must validate: see line-validate's short way in PROTOCOL.md.
+  lines_.state().clock.fetch_add(1, std::memory_order_seq_cst);
 }
 
 // The committer goes on or lets go by itself; a dead one's context is recovered here.
@@ -162,10 +164,10 @@ Release Directory::release(PageId page, page::ConsistencyTree &tree) noexcept {
   r.residents.store(0, std::memory_order_relaxed);
   // Newer than whatever level 1 has read of the page before level 2 had it.
   const std::uint64_t version = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
+  r.at_pages.store(0, std::memory_order_relaxed);  // before any line is open (S1)
   line::LineWord *words = lines_.page_words(page);
   // release: pairs with the acquire of level 1's reads; home is complete.
   for (std::size_t i = 0; i < storage::kLinesPerPage; ++i) words[i].store(version, std::memory_order_release);
-  r.at_pages.store(0, std::memory_order_relaxed);
   state.moving.store(line::kNoPage, std::memory_order_release);
   ++memory_.state().releases;
   step(Step::kReleaseOpen);
