@@ -208,8 +208,12 @@ inline skip_to_lines_of(x) { do :: i < NL && own[i] != x -> i++ :: else -> break
 inline recover(x) {
   atomic { i = 0; skip_to_lines_of(x) };
   do
+#if PLANT == 11
+  :: W(i < NL && status[x] == COMMITTED -> own[i] = 0; ver[i] = saved[AT(x, i)]; skip_to_lines_of(x))
+#else
   :: atomic { i < NL && status[x] == COMMITTED -> SAY("%d line-recovered: write back\n"); home[i] = x; RULES; MAY_DIE };
      W(own[i] = 0; ver[i] = stamp[x]; skip_to_lines_of(x))
+#endif
   :: W(i < NL && status[x] != COMMITTED -> SAY("%d line-recovered: undone\n"); own[i] = 0; ver[i] = saved[AT(x, i)]; skip_to_lines_of(x))
   :: i == NL -> i = 0; break
   od
@@ -236,7 +240,7 @@ inline lock() {
 #if DEATHS > 0
   atomic { domain == 0 || dead[domain] -> inherited = domain != 0; domain = p; RULES; MAY_DIE };
   if
-  :: inherited && moving != 0 ->
+  :: inherited && moving != 0 && PLANT != 12 ->
      mark(moving - 1);
      W(SAY("%d move-repaired\n"); at2[moving - 1] = 1);
      W(moving = 0; inherited = 0)
@@ -493,9 +497,6 @@ read:
           if :: OVER(q) -> q = 0; break :: else fi)
   :: atomic { own[q] != 0 || up[q] -> i = 0; skip_to_own(); goto let_go }
   od;
-#if PLANT == 4
-  look_for_pins();
-#endif
 #if PLANT != 3
   W(SAY("%d line-stamp\n"); line_clock++; stamp[p] = line_clock);
 #if PLANT != 4
@@ -740,7 +741,7 @@ init {
     :: else -> break
     od;
     i = 0;
-    do :: i <= PROCESSES -> pin[i] = NONE; i++ :: else -> break od;
+    do :: i <= PROCESSES -> pin[i] = NONE; line_pin[i] = (PLANT == 13 -> NONE : 0); i++ :: else -> break od;
     if :: UP0 != 0 -> at2[0] = 1; res[0] = UP0 :: else fi;
     if :: UP1 != 0 -> at2[1] = 1; res[1] = UP1 :: else fi;
     i = 0;
