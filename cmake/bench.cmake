@@ -8,7 +8,7 @@ file(GLOB tmh_bench_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/suppo
 # Of the durable benches alone, so that nobody else is linked with their opponents.
 set(tmh_bench_durable ${tmh_bench_support})
 list(FILTER tmh_bench_durable INCLUDE REGEX "/durable_[a-z_]*\\.cpp$")
-list(FILTER tmh_bench_support EXCLUDE REGEX "/durable_[a-z_]*\\.cpp$")
+list(FILTER tmh_bench_support EXCLUDE REGEX "/(durable_[a-z_]*|line_itm[a-z_]*)\\.cpp$")
 if(tmh_bench_support)
   add_library(tmh_bench_support_objects STATIC ${tmh_bench_support})
   target_link_libraries(tmh_bench_support_objects PUBLIC tmh_bench_support)
@@ -42,6 +42,21 @@ tmh_bench_opponent(LMDB_FOUND durable_lmdb.cpp TMH_BENCH_LMDB PkgConfig::LMDB)
 tmh_bench_opponent(SQLITE_FOUND durable_sqlite.cpp TMH_BENCH_SQLITE PkgConfig::SQLITE)
 target_sources(tmh_bench_durable PRIVATE ${tmh_bench_durable})
 
+# The line bench's opponent; one file is compiled with -fgnu-tm. Sanitizers do not know what libitm's clones do.
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_FLAGS -fgnu-tm)
+check_cxx_source_compiles("int x; int main() { __transaction_atomic { ++x; } }" TMH_HAVE_ITM)
+unset(CMAKE_REQUIRED_FLAGS)
+if(TMH_HAVE_ITM AND NOT TMH_SANITIZE AND NOT TMH_COVERAGE)
+  add_library(tmh_bench_itm STATIC "${PROJECT_SOURCE_DIR}/bench/support/line_itm.cpp"
+                                   "${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp")
+  # g++ 12 fails with an internal error on the trap that it isolates where a null pointer would be used. clobbered: of what -fgnu-tm
+  # itself generates.
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp" PROPERTIES
+    COMPILE_OPTIONS "-fgnu-tm;-fno-isolate-erroneous-paths-dereference;-Wno-clobbered")
+  target_link_libraries(tmh_bench_itm PUBLIC tmh_bench_support_objects itm)
+endif()
+
 file(GLOB tmh_benches CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/*.cpp")
 foreach(source ${tmh_benches})
   get_filename_component(name "${source}" NAME_WE)
@@ -50,6 +65,10 @@ foreach(source ${tmh_benches})
   target_link_libraries(bench_${name} PRIVATE $<IF:$<TARGET_EXISTS:tmh_bench_support_objects>,tmh_bench_support_objects,tmh_bench_support>)
   if(name MATCHES "^durable_")
     target_link_libraries(bench_${name} PRIVATE tmh_bench_durable)
+  endif()
+  if(name STREQUAL "line")
+    target_link_libraries(bench_${name} PRIVATE $<TARGET_NAME_IF_EXISTS:tmh_bench_itm>)
+    target_compile_definitions(bench_${name} PRIVATE $<$<TARGET_EXISTS:tmh_bench_itm>:TMH_BENCH_ITM>)
   endif()
   tmh_add_program_test(bench.${name} bench bench_${name} --tiny)
 endforeach()

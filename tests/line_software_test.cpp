@@ -111,23 +111,6 @@ TEST_F(LineSoftwareTest, QueryThatStoresAborts) {
   EXPECT_EQ(one_.cause(), AbortCause::kQueryWrote);
 }
 
-TEST_F(LineSoftwareTest, FirstQueryKeepsNoLogTheSecondExtends) {
-  Begin query;
-  query.is_query = true;
-  const auto overtake = [&] { two_.update([&] { two_.store(&word(2), std::uint64_t{5}); }); };
-  one_.begin(query);
-  EXPECT_EQ(one_.load(&word(1)), 0U);
-  overtake();
-  EXPECT_THROW(static_cast<void>(one_.load(&word(2))), detail::LineAbort);
-  one_.abandon();
-  query.attempt = 1;
-  one_.begin(query);
-  EXPECT_EQ(one_.load(&word(1)), 0U);
-  overtake();
-  EXPECT_EQ(one_.load(&word(2)), 5U);
-  EXPECT_EQ(one_.commit(), Status::kCommitted);
-}
-
 TEST_F(LineSoftwareTest, LogGrowsBeyondItsFirstSize) {
   one_.begin({});
   std::uint64_t sum = 0;

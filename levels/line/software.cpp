@@ -34,7 +34,7 @@ void SoftwareThread::detach() noexcept {
   memory_.give_back(number_);
 }
 
-void SoftwareThread::begin(const Begin &begin) noexcept {
+bool SoftwareThread::begin(const Begin &begin) noexcept {
   if (blocked_on_ != nullptr) [[unlikely]] {
     static_cast<void>(wait_until_changed(*blocked_on_, blocked_seen_));
     blocked_on_ = nullptr;
@@ -52,26 +52,25 @@ void SoftwareThread::begin(const Begin &begin) noexcept {
   // Unique as a context is one thread's and retries keep it; no shared counter is needed for the order of begins.
   if (attempt_ == 0 || !policy_.keep_age) age_ = rv << 16 | number_;
   log_top = log_.data();
-  *log_top = {nullptr, 0};
   log_end = log_.data() + log_.size() - 1;
-  log_step = is_query_ && attempt_ == 0 ? 0 : 1;
-  writes_.clear();
-  write_index_.clear();
-  write_filter_ = 0;
+  if (!writes_.empty()) {
+    writes_.clear();
+    write_index_.clear();
+    write_filter_ = 0;
+  }
   is_limited_ = begin.capacity != nullptr && !begin.capacity->is_unlimited();
   if (is_limited_) [[unlikely]] {
     if (use_ == nullptr) use_ = std::make_unique<CapacityUse>();
     read_lines_.clear();
     use_->begin(*begin.capacity, model_now_ns(), rv + attempt_);
   }
-  bytes = 0;
   if (segment_ != nullptr) use(*segment_);
   detail::line_access = this;
+  return true;
 }
 
 void SoftwareThread::finish() noexcept {
   detail::line_access = nullptr;
-  bytes = 0;
   is_running_ = false;
   if (has_turn_) [[unlikely]]
     give_turn();
@@ -87,6 +86,7 @@ void SoftwareThread::doom(AbortCause cause) noexcept {
   status_ = status_of(cause);
   is_doomed_ = true;
   bytes = 0;  // so that the inline way ends, too
+  line = detail::kNoLine;
 }
 
 void SoftwareThread::fail(AbortCause cause) {
@@ -102,7 +102,6 @@ void SoftwareThread::nest(std::uint32_t depth) {
 }
 
 bool SoftwareThread::is_log_valid() const noexcept {
-  if (log_step == 0) return true;  // a query's snapshot stays what it is
   for (const detail::LineSeen *entry = log_.data() + 1; entry <= log_top; ++entry) {
     // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the caller's look at the clock wrote the line.
     if (entry->word->load(std::memory_order_acquire) != entry->seen) return false;
@@ -111,7 +110,6 @@ bool SoftwareThread::is_log_valid() const noexcept {
 }
 
 bool SoftwareThread::extend() noexcept {
-  if (log_step == 0 && log_.front().word != nullptr) return false;  // what was read is not known
   // acquire: pairs with line-stamp: a commit stamped up to here has locked its lines before.
   const std::uint64_t now = memory_.state().clock.load(std::memory_order_acquire);
   if (!is_log_valid()) return false;

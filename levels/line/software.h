@@ -38,8 +38,7 @@ struct Begin {
 };
 
 // Aborted attempts after which an instance takes the turn: it alone commits until it has ended. As hierarchy::kTurnAttempts for updates. A
-// query that fails once was overtaken while it ran and cannot be extended without a log; its second attempt has one; then it is too long
-// for the gaps that the others leave.
+// query stops others for no longer than it reads, and fails only when it is long.
 inline constexpr std::uint32_t kTurnAttempts = 8;
 inline constexpr std::uint32_t kQueryTurnAttempts = 2;
 
@@ -58,8 +57,8 @@ class SoftwareThread : public detail::LineAccess {
   void forget() noexcept { is_attached_ = false; }
   [[nodiscard]] bool is_attached() const noexcept { return is_attached_; }
 
-  // Accesses of this thread go through the instance until it has ended. REQUIRES: attached, none is running.
-  void begin(const Begin &begin) noexcept;
+  // Accesses of this thread go through the instance until it has ended. Always true. REQUIRES: attached, none is running.
+  bool begin(const Begin &begin) noexcept;
   // kCommitted or kAborted (cause() says why); never throws. The instance has ended.
   [[nodiscard]] Status commit() noexcept;
   // Ends the instance without effects: after a LineAbort (its cause is kept), or because of `cause`.
@@ -95,7 +94,7 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] std::uint64_t stamp() const noexcept { return stamp_; }
   [[nodiscard]] std::uint64_t age() const noexcept { return age_; }
   [[nodiscard]] std::uint32_t context_number() const noexcept { return number_; }
-  // What the running instance has read (updates only) and written so far: for retry(), durability, counters.
+  // What the running instance has read and written so far: for retry(), durability, counters.
   [[nodiscard]] std::span<const detail::LineSeen> reads() const noexcept {
     return {log_.data() + 1, static_cast<std::size_t>(log_top - log_.data())};
   }

@@ -75,6 +75,7 @@ void SoftwareThread::use(LineSegment &segment) noexcept {
   words = segment.words;
   // acquire: pairs with LineMemory::add_segment() and grow_segment()
   bytes = is_limited_ || !writes_.empty() ? 0 : segment.bytes.load(std::memory_order_acquire);
+  line = detail::kNoLine;
 }
 
 std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t size) {
@@ -131,8 +132,8 @@ void SoftwareThread::note_read(const LineWord *word, std::uint64_t seen) {
     log_top = log_.data() + used;
     log_end = log_.data() + log_.size() - 1;
   }
-  log_top += log_step;
-  *log_top = {word, seen};
+  *++log_top = {word, seen};
+  line = detail::kNoLine;
 }
 
 // Does something about a line that cannot be read at this snapshot as it is. Throws when nothing helps.
@@ -198,6 +199,7 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   write_index_.insert(reinterpret_cast<std::uintptr_t>(word), index);
   write_filter_ |= filter_bit;
   bytes = 0;  // from now on loads look into the redo log first
+  line = detail::kNoLine;
   LineWrite &entry = context_->writes[index];
   entry.at = where(segment.number, line_offset);
   entry.mask = 0;

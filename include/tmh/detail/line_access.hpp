@@ -27,15 +27,17 @@ struct LineSeen {
   std::uint64_t seen;
 };
 
+inline constexpr std::uintptr_t kNoLine = ~std::uintptr_t{0};
+
 struct LineAccess {
-  std::uintptr_t view = 0;             // the segment used last: its view,
-  std::uint64_t bytes = 0;             // its size, 0: every access takes the long way,
+  std::uintptr_t line = kNoLine;  // the line that log_top names, in the view; kNoLine: every access takes a longer way
+  std::uintptr_t view = 0;        // the segment used last: its view,
+  std::uint64_t bytes = 0;        // its size, 0: every access takes the long way,
   std::uintptr_t home_minus_view = 0;  // modulo 2^64,
   const LineWord *words = nullptr;     // its line words
   std::uint64_t rv = 0;                // snapshot: a value of the line clock
   LineSeen *log_top = nullptr;         // newest entry; the first one is a mark that names no line
   LineSeen *log_end = nullptr;         // last entry that there is room for
-  std::uint64_t log_step = 0;          // 1: reads are logged; 0: only the newest is kept (queries)
 };
 
 // What ends an attempt in the middle of its body. Not a std::exception: `catch (const std::exception &)` must not swallow it; a body that
@@ -61,29 +63,29 @@ using UnsignedOf = std::conditional_t<
 template <class T>
 [[nodiscard]] inline T line_load(LineAccess &access, const T *address) {
   static_assert(kIsLineWord<T>);
-  const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(address) - access.view;
-  if (offset < access.bytes) [[likely]] {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (at - access.line < 64) [[likely]] {
+    // The line read last. Its word was looked at before, so one look after the load is enough: words never come back, but for those of a
+    // committer that let go without having stored. acquire: the word is loaded after the data.
+    const T value =
+        std::atomic_ref<T>(*reinterpret_cast<T *>(at + access.home_minus_view)).load(std::memory_order_acquire);
+    const LineSeen *const top = access.log_top;
+    if (top->word->load(std::memory_order_relaxed) == top->seen) [[likely]]
+      return value;
+  } else if (const std::uintptr_t offset = at - access.view; offset < access.bytes) [[likely]] {
     const LineWord *const word = access.words + offset / 64;
-    T *const home = reinterpret_cast<T *>(reinterpret_cast<std::uintptr_t>(address) + access.home_minus_view);
-    LineSeen *top = access.log_top;
-    if (top->word == word) {
-      // The line read last. Its word was looked at before, so one look after the load is enough: words never come back, but for those of
-      // a committer that let go without having stored. acquire: the word is loaded after the data.
-      const T value = std::atomic_ref<T>(*home).load(std::memory_order_acquire);
-      if (word->load(std::memory_order_relaxed) == top->seen) [[likely]]
-        return value;
-    } else {
-      // acquire: pairs with the release of line-unlock; who sees version v sees the data written back before it.
-      const std::uint64_t seen = word->load(std::memory_order_acquire);
-      // acquire: pairs with the release of line-write-back; who sees data of a commit sees its lock, or a newer word, below.
-      const T value = std::atomic_ref<T>(*home).load(std::memory_order_acquire);
-      if (word->load(std::memory_order_relaxed) == seen && seen <= access.rv && top != access.log_end) [[likely]] {
-        top += access.log_step;
-        top->word = word;
-        top->seen = seen;
-        access.log_top = top;
-        return value;
-      }
+    // acquire: pairs with the release of line-unlock; who sees version v sees the data written back before it.
+    const std::uint64_t seen = word->load(std::memory_order_acquire);
+    // acquire: pairs with the release of line-write-back; who sees data of a commit sees its lock, or a newer word, below.
+    const T value =
+        std::atomic_ref<T>(*reinterpret_cast<T *>(at + access.home_minus_view)).load(std::memory_order_acquire);
+    LineSeen *const top = access.log_top + 1;
+    if (word->load(std::memory_order_relaxed) == seen && seen <= access.rv && top <= access.log_end) [[likely]] {
+      top->word = word;
+      top->seen = seen;
+      access.log_top = top;
+      access.line = at & ~std::uintptr_t{63};
+      return value;
     }
   }
   return std::bit_cast<T>(static_cast<UnsignedOf<sizeof(T)>>(line_load_long(access, address, sizeof(T))));

@@ -1,0 +1,196 @@
+// bench/line.cpp -- level 1 in software beside plain code, one mutex and GCC's libitm: list, red-black tree, hash set, bank; 1 and 2 threads.
+// Shape:   a round runs every contestant on every structure once, next to each other and in rotating order; ratios are taken within a round.
+// Checked: structure, size, the bank's sum in every query and at the end; with one thread all contestants end with the same content.
+// Limits:  threads of one process. Level 1 also runs between processes at the same cost; libitm and the mutex here do not.
+// Source:  the structures and the mix (20 % updates) are those of the literature on software TM (Dice et al. 2006, Felber et al. 2008).
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bench/support/line_work.h"
+#include "bench/support/options.h"
+#include "bench/support/report.h"
+#include "bench/support/stats.h"
+
+namespace tmh::bench {
+namespace {
+
+struct Structure {
+  const char *name;
+  LineKind kind;
+  std::uint64_t elements, elements_tiny;
+  std::uint64_t operations, operations_tiny;  // of each thread: 20 to 60 ms, several time slices
+  double wanted_itm;                          // times libitm ml_wt
+  double wanted_plain;                        // times plain code, one thread; 0: nothing was asked for
+};
+constexpr Structure kStructures[] = {
+    {"list", LineKind::kList, 256, 32, 60'000, 200, 3.5, 0.35},
+    {"tree", LineKind::kTree, 16'384, 64, 150'000, 200, 2.5, 0},
+    {"hash", LineKind::kHash, 16'384, 64, 400'000, 200, 2, 0},
+    {"bank", LineKind::kBank, 1'024, 64, 40'000, 100, 5, 0},
+};
+
+struct Options {
+  CommonOptions common;
+  std::size_t rounds = 11;
+  unsigned update_percent = 20;
+  double scale = 1;  // of the operations
+};
+
+using Key = std::pair<const Structure *, unsigned>;
+struct Samples {
+  std::vector<double> rate;  // operations per microsecond
+  std::uint64_t aborts = 0, operations = 0;
+};
+
+class LineBench {
+ public:
+  explicit LineBench(Options options) : options_(std::move(options)), scratch_(options_.common.folder) {
+    if (options_.common.tiny) options_.rounds = 1;
+    contestants_.push_back(make_line_plain());
+    contestants_.push_back(make_line_mutex());
+#ifdef TMH_BENCH_ITM
+    contestants_.push_back(make_line_itm());
+#endif
+    contestants_.push_back(make_line_software(scratch_.subfolder("software"), true));
+    contestants_.push_back(make_line_software(scratch_.subfolder("updates"), false));
+  }
+
+  int run() {
+    Report report("line", environment(scratch_.path()), parameters());
+    report.print_head();
+    for (std::size_t round = 0; round <= options_.rounds; ++round) {  // round 0 warms up
+      for (const Structure &structure : kStructures) {
+        for (const unsigned threads : {1u, 2u}) {
+          for (std::size_t i = 0; i < contestants_.size(); ++i)
+            measure(structure, threads, *contestants_[(i + round) % contestants_.size()], round > 0);
+        }
+      }
+    }
+    print(&report);
+    std::printf("\nresult hash %s: with one thread all contestants ended with the same content\n",
+                hex(hash_.value()).c_str());
+    report.note("result_hash", hex(hash_.value()));
+    report.write(options_.common.csv, options_.common.json);
+    return 0;
+  }
+
+ private:
+  [[nodiscard]] Json parameters() const {
+    Json all;
+    all["tiny"] = options_.common.tiny;
+    all["seed"] = options_.common.seed;
+    all["rounds"] = options_.rounds;
+    all["update_percent"] = options_.update_percent;
+    for (const Structure &s : kStructures) {
+      all[std::string(s.name) + "_elements"] = options_.common.tiny ? s.elements_tiny : s.elements;
+      all[std::string(s.name) + "_operations"] = operations(s);
+    }
+    return all;
+  }
+  [[nodiscard]] std::uint64_t operations(const Structure &structure) const {
+    if (options_.common.tiny) return structure.operations_tiny;
+    return static_cast<std::uint64_t>(static_cast<double>(structure.operations) * options_.scale);
+  }
+
+  void measure(const Structure &structure, unsigned threads, LineContestant &contestant, bool counts) {
+    if (threads > contestant.threads_max()) return;
+    LineWork work;
+    work.kind = structure.kind;
+    work.threads = threads;
+    work.operations = operations(structure);
+    work.elements = options_.common.tiny ? structure.elements_tiny : structure.elements;
+    work.update_percent = options_.update_percent;
+    work.seed = options_.common.seed;
+    const LineOutcome outcome = contestant.run(work);
+    if (!outcome.wrong.empty())
+      throw std::runtime_error(std::string(contestant.name()) + ", " + structure.name + ": " + outcome.wrong);
+    if (threads == 1) {
+      const auto [at, is_first] = contents_.try_emplace(&structure, outcome.hash);
+      if (is_first) hash_.add(outcome.hash);
+      if (at->second != outcome.hash)
+        throw std::runtime_error(std::string(contestant.name()) + ", " + structure.name +
+                                 ": another content than plain code's");
+    }
+    if (!counts && !options_.common.tiny) return;
+    Samples &samples = results_[{&structure, threads}][contestant.name()];
+    samples.rate.push_back(outcome.operations_per_us);
+    samples.aborts += outcome.attempts;
+    samples.operations += work.operations * threads;
+  }
+
+  [[nodiscard]] static std::string ratio_text(const Json &row, const char *key) {
+    return row.contains(key) ? number(row[key].get<double>()) : "-";
+  }
+
+  void print(Report *report) {
+    Table table({"structure, threads, contestant", "op/us", "x plain", "x mutex", "x libitm", "wanted", "aborts/op"});
+    for (const Structure &structure : kStructures) {
+      for (const unsigned threads : {1u, 2u}) {
+        for (const auto &contestant : contestants_) {
+          if (threads <= contestant->threads_max()) add_row(structure, threads, contestant->name(), &table, report);
+        }
+      }
+    }
+    table.print();
+    if (results_[{&kStructures[0], 1}].count("libitm") == 0)
+      std::printf("libitm: not built (needs g++ with -fgnu-tm, without sanitizers)\n");
+  }
+
+  void add_row(const Structure &structure, unsigned threads, const std::string &name, Table *table, Report *report) {
+    auto &group = results_[{&structure, threads}];
+    const Samples &samples = group[name];
+    Json row;
+    row["threads"] = threads;
+    row["contestant"] = name;
+    const Summary rate = summarize(samples.rate);
+    put(row, "operations_per_us", rate);
+    // Plain code runs on one thread only; two threads are compared with it, too.
+    const auto compare = [&](const char *key, const std::map<std::string, Samples> &others, const char *other) {
+      const auto at = others.find(other);
+      if (at == others.end() || at->second.rate.size() != samples.rate.size()) return;
+      row[key] = summarize_ratio(samples.rate, at->second.rate).median;
+    };
+    compare("times_plain", results_[{&structure, 1}], "plain");
+    compare("times_mutex", group, "mutex");
+    compare("times_libitm", group, "libitm");
+    row["aborts_per_operation"] = static_cast<double>(samples.aborts) / static_cast<double>(samples.operations);
+    std::string wanted;
+    if (name == "software") {
+      row["wanted_times_libitm"] = structure.wanted_itm;
+      wanted = "libitm " + number(structure.wanted_itm);
+      if (threads == 1 && structure.wanted_plain > 0) {
+        row["wanted_times_plain"] = structure.wanted_plain;
+        wanted += ", plain " + number(structure.wanted_plain);
+      }
+    }
+    table->add({std::string(structure.name) + " " + std::to_string(threads) + " " + name, with_mad(rate),
+                ratio_text(row, "times_plain"), ratio_text(row, "times_mutex"), ratio_text(row, "times_libitm"), wanted,
+                number(row["aborts_per_operation"].get<double>())});
+    report->add(structure.name, std::move(row));
+  }
+
+  Options options_;
+  ScratchFolder scratch_;
+  std::vector<std::unique_ptr<LineContestant>> contestants_;
+  std::map<Key, std::map<std::string, Samples>> results_;
+  std::map<const Structure *, std::uint64_t> contents_;
+  ResultHash hash_;
+};
+
+}  // namespace
+}  // namespace tmh::bench
+
+int main(int argc, char **argv) {
+  tmh::bench::Options options;
+  CLI::App app{"Level 1 in software beside plain code, a mutex and GCC's libitm"};
+  tmh::bench::add_common_options(app, &options.common);
+  app.add_option("--rounds", options.rounds, "measurements of each variant")->capture_default_str();
+  app.add_option("--update-percent", options.update_percent, "share of updates")->capture_default_str();
+  app.add_option("--scale", options.scale, "times as many operations")->capture_default_str();
+  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::LineBench(options).run(); });
+}

@@ -1,0 +1,53 @@
+// levels/line/rtm.h -- the RTM instructions, wrapped once, and level 1 on them for plain code.
+// Shape:     XBEGIN, XEND, XABORT and XTEST in functions of their own with the target attribute; no part of the library is compiled for RTM.
+//            RtmThread begins and ends one attempt; retries, and what follows them, are the caller's: the fallback must be right alone.
+// Invariant: the first act inside is a look at the exclusive word, which makes it part of the read set: whoever takes it later aborts us.
+// Contexts:  REQUIRES detect_rtm().is_usable, else XBEGIN is an illegal instruction. Inside: no calls out, no system calls, no first touch
+//            of a page (a fault aborts with status 0, and no handler runs).
+// Source:    Intel SDM vol. 1, chapter 16; DESIGN 4 and 5.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <tmh/instance.hpp>
+
+#include "levels/line/abort_status.h"
+#include "levels/line/software.h"
+
+namespace tmh::line {
+
+// What _xbegin() returns inside a transaction; else the abort status.
+inline constexpr std::uint32_t kRtmStarted = ~0u;
+
+// Returns twice, like setjmp: inside the transaction, and after its abort. REQUIRES a processor that lists RTM; elsewhere it says status 0
+// where it is not compiled in.
+[[nodiscard]] std::uint32_t rtm_begin() noexcept;
+void rtm_end() noexcept;
+// Outside a transaction it does nothing.
+void rtm_abort(AbortCode code) noexcept;
+[[nodiscard]] bool rtm_is_inside() noexcept;
+// Begins and ends; true: committed. REQUIRES as rtm_begin().
+[[nodiscard]] bool try_empty_rtm() noexcept;
+
+class RtmThread {
+ public:
+  // exclusive: the domain's word; not 0: somebody runs alone, and no instance of level 1 may commit.
+  explicit RtmThread(const std::atomic<std::uint64_t> &exclusive) noexcept : exclusive_(exclusive) {}
+
+  // True: the transaction runs. False, also a second time after an abort: it does not; status() and cause() say why.
+  [[nodiscard]] bool begin(const Begin &begin) noexcept;
+  [[nodiscard]] Status commit() noexcept;
+  // Inside: control comes back in begin(), which returns false.
+  void abandon(AbortCause cause = AbortCause::kUser) noexcept;
+
+  [[nodiscard]] bool is_running() const noexcept { return rtm_is_inside(); }
+  [[nodiscard]] AbortCause cause() const noexcept { return cause_of(status_); }
+  [[nodiscard]] AbortStatus status() const noexcept { return status_; }
+
+ private:
+  const std::atomic<std::uint64_t> &exclusive_;
+  AbortStatus status_{};
+};
+
+}  // namespace tmh::line
