@@ -12,13 +12,28 @@ using platform::Step;
 using platform::step;
 using storage::kNoPin;
 
-Errc ConsistencyTree::reserve(std::vector<Slot> *slots, std::size_t count) noexcept {
+namespace {
+constexpr Slot kSlotsKept = 1024;          // 4 MiB of versions: what small transactions use anyway
+constexpr std::size_t kReservedKept = 64;  // slots that a process keeps for its next commits
+// What a pin may keep from going home before all pins are read again. Reading them costs two moves of a line for each process that works
+// at the same time; divided by 16 that is 10 ns per commit. And memory: 64 KiB.
+constexpr std::size_t kUntidiedMax = 16;
+constexpr std::uint64_t kUntidiedMaxNs = 100'000'000;
+constexpr std::size_t kCollectAtLeast = 256;
+}  // namespace
+
+ConsistencyTree::ConsistencyTree(DomainMemory &memory, std::uint32_t self) noexcept
+    : memory_(memory), self_(self), lists_(memory) {
+  reserved_.reserve(kReservedKept);
+}
+
+Errc ConsistencyTree::reserve(std::size_t count) noexcept {
   DomainState &state = memory_.state();
-  while (slots->size() < count) {
+  while (reserved_.size() < count) {
     if (state.free_version == 0) {
       // A quarter more each time (at least 1 MiB): growing stays amortised without doubling a large store.
       const std::uint32_t from = state.version_capacity;
-      const auto more = static_cast<std::uint32_t>(std::max<std::size_t>({256, from / 4, count - slots->size()}));
+      const auto more = static_cast<std::uint32_t>(std::max<std::size_t>({256, from / 4, count - reserved_.size()}));
       if (const Errc error = memory_.grow_versions(from + more); error != Errc::kOk) return error;
       state.version_capacity = from + more;
       for (Slot slot = from + more - 1; slot >= from; --slot) push_free(slot);
@@ -28,9 +43,20 @@ Errc ConsistencyTree::reserve(std::vector<Slot> *slots, std::size_t count) noexc
     state.free_version = head.next_free;
     head.owner = self_;
     head.stamp.store(kReservedStamp, std::memory_order_relaxed);
-    slots->push_back(slot);
+    reserved_.push_back(slot);
   }
   return Errc::kOk;
+}
+
+Slot ConsistencyTree::take() noexcept {
+  const Slot slot = reserved_.back();
+  reserved_.pop_back();
+  return slot;
+}
+
+void ConsistencyTree::release_reserved() noexcept {
+  for (const Slot slot : reserved_) push_free(slot);
+  reserved_.clear();
 }
 
 void ConsistencyTree::push_free(Slot slot) noexcept {
@@ -41,20 +67,14 @@ void ConsistencyTree::push_free(Slot slot) noexcept {
   state.free_version = slot;
 }
 
-void ConsistencyTree::release(Slot slot) noexcept { push_free(slot); }
-
-void ConsistencyTree::append(Slot slot) noexcept {
-  DomainState &state = memory_.state();
+// An unlinked version's slot becomes one of our reserved ones while these are few: its lines are in this core's cache, and the list of free
+// slots is everybody's. Not one at the store's end, which shrink() may cut off.
+void ConsistencyTree::recycle(Slot slot) noexcept {
+  if (reserved_.size() >= kReservedKept || slot >= kSlotsKept) return push_free(slot);
   VersionHead &head = memory_.version(slot);
-  head.list_older = state.newest;
-  head.list_newer = 0;
-  if (state.newest != 0)
-    memory_.version(state.newest).list_newer = slot;
-  else
-    state.oldest = slot;
-  state.newest = slot;
-  ++state.versions_live;
-  state.versions_live_max = std::max<std::uint64_t>(state.versions_live_max, state.versions_live);
+  head.owner = self_;
+  head.stamp.store(kReservedStamp, std::memory_order_relaxed);
+  reserved_.push_back(slot);
 }
 
 void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
@@ -65,8 +85,11 @@ void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
   head.newer = 0;
   head.older = meta.newest.load(std::memory_order_relaxed);
   head.stamp.store(stamp, std::memory_order_relaxed);  // > clock: a repair would free it
-  if (head.older != 0) memory_.version(head.older).newer = write.slot;
-  append(write.slot);
+  if (head.older != 0)
+    memory_.version(head.older).newer = write.slot;
+  else
+    memory_.state().versioned_stamp.store(stamp, std::memory_order_relaxed);  // the clock's store orders it
+  lists_.append(write.slot);
   meta.stamp.store(stamp, std::memory_order_relaxed);
   meta.newest.store(write.slot, std::memory_order_release);
 }
@@ -85,6 +108,7 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp)
       entry.page = static_cast<std::uint64_t>(write.page);
       entry.lines = write.lines;
       entry.incarnation = incarnation;
+      entry.slot = write.slot;
     }
   }
   state.log_head.store(at, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
@@ -101,6 +125,9 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes) noexcep
   log(writes, stamp);
   step(Step::kCommitLogged);
   state.clock.store(stamp, std::memory_order_seq_cst);  // the commit point; seq_cst: file head
+  // After the clock: whoever acquires it and reads the clock then finds every entry below it published.
+  state.log_published.store(state.log_head.load(std::memory_order_relaxed), std::memory_order_release);
+  untidied_count_ += writes.size();
   step(Step::kCommitPublished);
   return stamp;
 }
@@ -130,7 +157,6 @@ bool ConsistencyTree::pinned_between(std::uint64_t from, std::uint64_t to) const
 }
 
 void ConsistencyTree::unlink(Slot slot) noexcept {
-  DomainState &state = memory_.state();
   VersionHead &head = memory_.version(slot);
   if (head.older != 0) memory_.version(head.older).newer = head.newer;
   if (head.newer != 0)
@@ -138,15 +164,7 @@ void ConsistencyTree::unlink(Slot slot) noexcept {
   else
     memory_.meta(PageId{head.page})
         .newest.store(head.older, std::memory_order_release);  // release: home's lines precede "no version"
-  if (head.list_older != 0)
-    memory_.version(head.list_older).list_newer = head.list_newer;
-  else
-    state.oldest = head.list_newer;
-  if (head.list_newer != 0)
-    memory_.version(head.list_newer).list_older = head.list_older;
-  else
-    state.newest = head.list_older;
-  --state.versions_live;
+  lists_.remove(slot);
 }
 
 void ConsistencyTree::fold_into(Slot newer) noexcept {
@@ -159,29 +177,69 @@ void ConsistencyTree::fold_into(Slot newer) noexcept {
   head.lines |= below.lines;
   step(Step::kMergeMasked);
   unlink(older);
-  push_free(older);
+  recycle(older);
+}
+
+// The version and, before it, the older ones of its page: other owners' lists hold them, and theirs may be visited later.
+std::size_t ConsistencyTree::send_home(Slot slot) noexcept {
+  Slot next = slot;
+  while (memory_.version(next).older != 0) next = memory_.version(next).older;
+  for (std::size_t sent = 1;; ++sent) {
+    const VersionHead &head = memory_.version(next);
+    const Slot newer = head.newer;
+    copy_lines(memory_.home(PageId{head.page}), memory_.version_data(next), head.lines);
+    step(Step::kGcHomeCopied);
+    unlink(next);
+    step(Step::kGcUnlinked);
+    recycle(next);
+    step(Step::kGcFreed);
+    if (next == slot) return sent;
+    next = newer;
+  }
+}
+
+std::size_t ConsistencyTree::collect_from(std::uint32_t owner, std::uint64_t oldest_pin, std::size_t limit) noexcept {
+  const storage::VersionList &list = lists_.of(owner);
+  std::size_t sent = 0;
+  while (list.oldest != 0 && sent < limit) {
+    const VersionHead &head = memory_.version(list.oldest);
+    if (head.stamp.load(std::memory_order_relaxed) > oldest_pin || !memory_.knows(PageId{head.page})) break;
+    if (sent == 0) step(Step::kGcStart);
+    sent += send_home(list.oldest);
+  }
+  return sent;
 }
 
 std::size_t ConsistencyTree::collect(std::size_t limit) noexcept {
-  DomainState &state = memory_.state();
-  if (state.oldest == 0) return 0;
-  const std::uint64_t oldest = oldest_pin();
+  const std::uint32_t high = memory_.participants_high();
+  std::uint64_t oldest = 0;  // pins are read when there is something to send
   std::size_t sent = 0;
-  while (state.oldest != 0 && sent < limit) {
-    const Slot slot = state.oldest;
-    VersionHead &head = memory_.version(slot);
-    const PageId page{head.page};
-    if (head.stamp.load(std::memory_order_relaxed) > oldest || !memory_.knows(page)) break;
-    if (sent == 0) step(Step::kGcStart);
-    copy_lines(memory_.home(page), memory_.version_data(slot), head.lines);
-    step(Step::kGcHomeCopied);
-    unlink(slot);
-    step(Step::kGcUnlinked);
-    push_free(slot);
-    step(Step::kGcFreed);
-    ++sent;
+  for (std::uint32_t owner = 0; owner < high && sent < limit; ++owner) {
+    if (lists_.of(owner).oldest == 0) continue;
+    if (oldest == 0) oldest = oldest_pin();
+    sent += collect_from(owner, oldest, limit - sent);
   }
   return sent;
+}
+
+bool ConsistencyTree::is_tidying_due(std::uint64_t now_ns) const noexcept {
+  return holds_own() && (!blocked_ || untidied_count_ >= kUntidiedMax || now_ns - tidied_ns_ > kUntidiedMaxNs);
+}
+
+void ConsistencyTree::tidy_own(std::uint64_t now_ns) noexcept {
+  gather_pins();
+  const std::uint64_t oldest = pins_.empty() ? kNoPin : pins_.front();
+  const std::size_t limit = std::max(kCollectAtLeast, 2 * untidied_count_);
+  const storage::VersionList &list = lists_.of(self_);
+  blocked_ = collect_from(self_, oldest, limit) < limit && list.oldest != 0;
+  // Newest first: each takes in what lies below it, and stays itself.
+  for (Slot slot = list.newest; slot != 0; slot = memory_.version(slot).list_older) {
+    if (memory_.version(slot).stamp.load(std::memory_order_relaxed) <= folded_stamp_) break;
+    fold_below(slot);
+  }
+  if (list.newest != 0) folded_stamp_ = memory_.version(list.newest).stamp.load(std::memory_order_relaxed);
+  untidied_count_ = 0;
+  tidied_ns_ = now_ns;
 }
 
 void ConsistencyTree::fold_below(Slot slot) noexcept {
@@ -192,16 +250,12 @@ void ConsistencyTree::fold_below(Slot slot) noexcept {
     fold_into(slot);
 }
 
-void ConsistencyTree::fold_written(const std::vector<Write> &writes, std::uint64_t stamp) noexcept {
-  gather_pins();
-  for (const Write &write : writes) {
-    if (memory_.version(write.slot).stamp.load(std::memory_order_relaxed) == stamp) fold_below(write.slot);
-  }
-}
-
 void ConsistencyTree::fold_all() noexcept {
   gather_pins();
-  for (Slot slot = memory_.state().oldest; slot != 0; slot = memory_.version(slot).list_newer) fold_below(slot);
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t owner = 0; owner < high; ++owner) {
+    for (Slot slot = lists_.of(owner).newest; slot != 0; slot = memory_.version(slot).list_older) fold_below(slot);
+  }
 }
 
 namespace {
@@ -271,8 +325,9 @@ void ConsistencyTree::repair() noexcept {
   step(Step::kRepairStart);
   DomainState &state = memory_.state();
   const std::uint64_t clock = state.clock.load(std::memory_order_relaxed);
-  state.oldest = state.newest = state.free_version = 0;
-  state.versions_live = 0;
+  state.free_version = 0;
+  lists_.reset();
+  const std::uint32_t owners = memory_.participants_high();
   bool all_known = true;
   Slot living = 0;
   for (Slot slot = 1; slot < state.version_capacity; ++slot) {
@@ -286,6 +341,7 @@ void ConsistencyTree::repair() noexcept {
     // Also for a slot that is freed below: a page of a segment unknown here may still point at it.
     all_known = all_known && (!memory_.exists(page) || memory_.knows(page));
     if (stamp == kReservedStamp) continue;
+    if (head.owner >= owners) head.owner = self_;                // damaged
     if (stamp == 0 || stamp > clock || !memory_.exists(page)) {  // free, never committed, or damaged
       push_free(slot);
       continue;
@@ -304,7 +360,7 @@ void ConsistencyTree::repair() noexcept {
       if (head.older != 0) memory_.version(head.older).newer = slot;
       memory_.meta(page).newest.store(slot, std::memory_order_release);
     }
-    append(slot);
+    lists_.append(slot);
     slot = next;
   }
   for (Slot slot = 1; slot < state.version_capacity; ++slot) {  // pages without versions
@@ -317,6 +373,7 @@ void ConsistencyTree::repair() noexcept {
        i < kLogEntries && head > 0 && memory_.log_entry(head - 1).stamp.load(std::memory_order_relaxed) > clock; ++i)
     --head;
   state.log_head.store(head, std::memory_order_release);
+  state.log_published.store(head, std::memory_order_release);
   // A segment that this process has not opened yet: whoever takes the lock next outside a handler opens it and repairs again.
   state.repair_again = all_known ? 0 : 1;
   ++state.repairs;
@@ -324,11 +381,10 @@ void ConsistencyTree::repair() noexcept {
 }
 
 void ConsistencyTree::shrink() noexcept {
-  constexpr Slot kKeepSlots = 1024;  // 4 MiB: what small transactions use anyway
   DomainState &state = memory_.state();
   Slot end = state.version_capacity;
-  while (end > kKeepSlots && memory_.version(end - 1).stamp.load(std::memory_order_relaxed) == 0) --end;
-  if (state.version_capacity - end < kKeepSlots) return;
+  while (end > kSlotsKept && memory_.version(end - 1).stamp.load(std::memory_order_relaxed) == 0) --end;
+  if (state.version_capacity - end < kSlotsKept) return;
   // Capacity and free list first: death before the cut leaves a file that is longer than needed.
   state.version_capacity = end;
   state.free_version = 0;

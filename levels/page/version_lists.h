@@ -1,0 +1,34 @@
+// levels/page/version_lists.h -- the versions that are not home yet, in one list per participant slot.
+// Shape:     doubly linked through VersionHead::list_*, oldest commit first; heads in Participant::versions; VersionHead::owner says whose.
+// Invariant: a list belongs to a slot, not to a process: versions of one that died or left stay in it, and whoever gets the slot next
+//            goes on with it. So nothing is handed over, and who visits all slots ever used visits all versions.
+// Ordering:  REQUIRES DomainState::lock, but for versions_live().
+// Why:       with one list of all, each commit wrote to the version and list head that another process had written last: two processes
+//            that commit to pages of their own moved five lines per commit for nothing.
+// Contexts:  async-signal-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "levels/page/domain_memory.h"
+
+namespace tmh::page {
+
+class VersionLists {
+ public:
+  explicit VersionLists(DomainMemory &memory) noexcept : memory_(memory) {}
+
+  void append(Slot slot) noexcept;
+  void remove(Slot slot) noexcept;
+  // Empties all lists, without looking at what is in them.
+  void reset() noexcept;
+
+  [[nodiscard]] storage::VersionList &of(std::uint32_t owner) const noexcept {
+    return memory_.participant(owner).versions;
+  }
+
+ private:
+  DomainMemory &memory_;
+};
+
+}  // namespace tmh::page
