@@ -15,9 +15,6 @@ using storage::kNoPin;
 namespace {
 constexpr Slot kSlotsKept = 1024;          // 4 MiB of versions: what small transactions use anyway
 constexpr std::size_t kReservedKept = 64;  // slots that a process keeps for its next commits
-// What a pin may keep from going home before all pins are read again. Reading them costs two moves of a line for each process that works
-// at the same time; divided by 16 that is 10 ns per commit. And memory: 64 KiB.
-constexpr std::size_t kUntidiedMax = 16;
 constexpr std::uint64_t kUntidiedMaxNs = 100'000'000;
 constexpr std::size_t kCollectAtLeast = 256;
 }  // namespace
@@ -124,7 +121,7 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes) noexcep
   step(Step::kCommitLinked);
   log(writes, stamp);
   step(Step::kCommitLogged);
-  state.clock.store(stamp, std::memory_order_seq_cst);  // the commit point; seq_cst: file head
+  state.clock.store(stamp, std::memory_order_release);  // the commit point; pairs with begins, and see oldest_pin()
   // After the clock: whoever acquires it and reads the clock then finds every entry below it published.
   state.log_published.store(state.log_head.load(std::memory_order_relaxed), std::memory_order_release);
   untidied_count_ += writes.size();
@@ -133,19 +130,21 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes) noexcep
 }
 
 std::uint64_t ConsistencyTree::oldest_pin() const noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // after the clock of every commit so far: header's head
   std::uint64_t oldest = kNoPin;
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
-    oldest = std::min(oldest, memory_.participant(i).pin.load(std::memory_order_seq_cst));  // seq_cst: file head
+    oldest = std::min(oldest, memory_.participant(i).pin.load(std::memory_order_acquire));  // pairs with its withdrawal
   }
   return oldest;
 }
 
 void ConsistencyTree::gather_pins() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // as in oldest_pin()
   pins_.clear();
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
-    const std::uint64_t pin = memory_.participant(i).pin.load(std::memory_order_seq_cst);
+    const std::uint64_t pin = memory_.participant(i).pin.load(std::memory_order_acquire);  // as above
     if (pin != kNoPin) pins_.push_back(pin);
   }
   std::sort(pins_.begin(), pins_.end());
@@ -222,8 +221,8 @@ std::size_t ConsistencyTree::collect(std::size_t limit) noexcept {
   return sent;
 }
 
-bool ConsistencyTree::is_tidying_due(std::uint64_t now_ns) const noexcept {
-  return holds_own() && (!blocked_ || untidied_count_ >= kUntidiedMax || now_ns - tidied_ns_ > kUntidiedMaxNs);
+bool ConsistencyTree::is_tidying_due(std::uint64_t now_ns, std::size_t patience) const noexcept {
+  return holds_own() && (!blocked_ || untidied_count_ >= patience || now_ns - tidied_ns_ > kUntidiedMaxNs);
 }
 
 void ConsistencyTree::tidy_own(std::uint64_t now_ns) noexcept {

@@ -7,9 +7,10 @@
 //            (2) only committed nodes have children: a pin is a clock value that has been published.
 //            (3) eager domains: a PENDING instance could commit now (see access_table.h).
 //            Home of a page changes to a version stamped t only when every pin is >= t, and after every older version of the page.
-// Ordering:  clock.store(t) and pins are seq_cst: a beginner stores its pin and then reads the clock; a committer stores the clock and a
-//            collector then reads pins. Either the beginner sees the newer clock and starts again, or the collector sees the pin.
-//            With release/acquire both could miss each other, and home would change under a running snapshot.
+// Ordering:  a beginner stores its pin and then reads the clock, both seq_cst; a committer stores the clock, and a collector, by the lock
+//            later, passes a seq_cst fence and then reads pins. Either the beginner sees the newer clock and starts again, or the
+//            collector sees the pin. With release/acquire both could miss each other, and home would change under a running snapshot.
+//            The fence stands where pins are read, and not at each clock store, because most commits read none.
 // Sharing:   all functions but read_unlocked-marked ones REQUIRE DomainState::lock. Death of the holder: repair() by the inheritor.
 // Contexts:  async-signal-safe, except collect() and publish(), which run only at begin and end.
 // Source:    thesis, section 3.3 "Consistency Tree", "Garbage Collection"; DESIGN 6. We differ: versions are line differences, and one
@@ -50,9 +51,9 @@ class ConsistencyTree {
   // The same for the versions committed from this process's slot; then folds those that were committed since the last call and must stay.
   // Reads every pin, each of which its owner then has to fetch back: see is_tidying_due().
   void tidy_own(std::uint64_t now_ns) noexcept;
-  // Is it worth tidying again after this commit? At every commit, as long as nobody's pin keeps our versions; where one does, every 16
-  // versions or 100 ms. now_ns: platform::coarse_ns(), or a little earlier.
-  [[nodiscard]] bool is_tidying_due(std::uint64_t now_ns) const noexcept;
+  // Is it worth tidying again after this commit? At every commit, as long as nobody's pin keeps our versions; where one does, every
+  // `patience` versions or 100 ms. now_ns: platform::coarse_ns(), or a little earlier.
+  [[nodiscard]] bool is_tidying_due(std::uint64_t now_ns, std::size_t patience) const noexcept;
   [[nodiscard]] bool holds_own() const noexcept { return lists_.of(self_).oldest != 0; }
   // Folds every version that no snapshot can ask for into its successor.
   void fold_all() noexcept;

@@ -136,7 +136,7 @@ class Engine {
 
   // engine_begin.cpp: snapshots
   [[nodiscard]] bool pin_without_lock() noexcept;
-  [[nodiscard]] bool views_stand_at(std::uint64_t clock) noexcept;
+  [[nodiscard]] bool views_stand() noexcept;
   [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *position) noexcept;
   void discard_outside_touches() noexcept;
   void pull() noexcept;
