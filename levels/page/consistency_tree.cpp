@@ -226,19 +226,24 @@ bool ConsistencyTree::is_tidying_due(std::uint64_t now_ns, std::size_t patience)
 }
 
 void ConsistencyTree::tidy_own(std::uint64_t now_ns) noexcept {
-  gather_pins();
-  const std::uint64_t oldest = pins_.empty() ? kNoPin : pins_.front();
   const std::size_t limit = std::max(kCollectAtLeast, 2 * untidied_count_);
   const storage::VersionList &list = lists_.of(self_);
-  blocked_ = collect_from(self_, oldest, limit) < limit && list.oldest != 0;
-  // Newest first: each takes in what lies below it, and stays itself.
-  for (Slot slot = list.newest; slot != 0; slot = memory_.version(slot).list_older) {
+  const bool all_tried = collect_from(self_, oldest_pin(), limit) < limit;
+  blocked_ = all_tried && list.oldest != 0;
+  if (list.oldest != 0) fold_new();
+  untidied_count_ = 0;
+  tidied_ns_ = now_ns;
+}
+
+// Newest first: each version takes in what lies below it in its page, and stays itself.
+void ConsistencyTree::fold_new() noexcept {
+  gather_pins();
+  const Slot newest = lists_.of(self_).newest;
+  for (Slot slot = newest; slot != 0; slot = memory_.version(slot).list_older) {
     if (memory_.version(slot).stamp.load(std::memory_order_relaxed) <= folded_stamp_) break;
     fold_below(slot);
   }
-  if (list.newest != 0) folded_stamp_ = memory_.version(list.newest).stamp.load(std::memory_order_relaxed);
-  untidied_count_ = 0;
-  tidied_ns_ = now_ns;
+  folded_stamp_ = memory_.version(newest).stamp.load(std::memory_order_relaxed);
 }
 
 void ConsistencyTree::fold_below(Slot slot) noexcept {

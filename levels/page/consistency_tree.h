@@ -80,6 +80,7 @@ class ConsistencyTree {
   void unlink(Slot slot) noexcept;
   std::size_t send_home(Slot slot) noexcept;
   std::size_t collect_from(std::uint32_t owner, std::uint64_t oldest_pin, std::size_t limit) noexcept;
+  void fold_new() noexcept;
   void fold_into(Slot newer) noexcept;
   void fold_below(Slot slot) noexcept;
   [[nodiscard]] Slot merge_by_stamp(Slot a, Slot b) noexcept;

@@ -18,8 +18,23 @@ class VersionLists {
  public:
   explicit VersionLists(DomainMemory &memory) noexcept : memory_(memory) {}
 
-  void append(Slot slot) noexcept;
-  void remove(Slot slot) noexcept;
+  // Both run at every commit.
+  void append(Slot slot) noexcept {
+    VersionHead &head = memory_.version(slot);
+    storage::VersionList &list = of(head.owner);
+    head.list_older = list.newest;
+    head.list_newer = 0;
+    (list.newest != 0 ? memory_.version(list.newest).list_newer : list.oldest) = slot;
+    list.newest = slot;
+    add(list, 1);
+  }
+  void remove(Slot slot) noexcept {
+    const VersionHead &head = memory_.version(slot);
+    storage::VersionList &list = of(head.owner);
+    (head.list_older != 0 ? memory_.version(head.list_older).list_newer : list.oldest) = head.list_newer;
+    (head.list_newer != 0 ? memory_.version(head.list_newer).list_older : list.newest) = head.list_older;
+    add(list, ~std::uint32_t{0});
+  }
   // Empties all lists, without looking at what is in them.
   void reset() noexcept;
 
@@ -28,6 +43,11 @@ class VersionLists {
   }
 
  private:
+  // Only lock holders change the number: no read-modify-write needed.
+  static void add(storage::VersionList &list, std::uint32_t amount) noexcept {
+    list.live_count.store(list.live_count.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  }
+
   DomainMemory &memory_;
 };
 
