@@ -156,6 +156,7 @@ class Engine {
   [[nodiscard]] Errc fill_slots() noexcept;
   void lock_when_turn_allows() noexcept;
   void wait_for_turn(std::uint32_t holder) noexcept;
+  void sweep(std::uint64_t now_ns) noexcept;
   void settle_committed() noexcept;
   [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
   void settle_private() noexcept;
@@ -213,7 +214,7 @@ class Engine {
   std::uint64_t quiet_ends_ = 0;   // since the last drop of kept pages
   std::uint64_t keep_period_ = 1024;
   std::uint32_t calm_commits_ = 0;
-  std::uint64_t next_reap_ns_ = 0;
+  std::uint64_t next_reap_ns_ = 0, next_sweep_ns_ = 0;
   std::uintptr_t query_wrote_ = 0;
   ConflictPolicy policy_ = ConflictPolicy::kOldestWins;
   bool running_ = false;

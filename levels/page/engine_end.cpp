@@ -205,6 +205,7 @@ Engine::Outcome Engine::commit_writes() noexcept {
   if (eager()) accesses_.remove_all(slot_);
   const std::uint64_t began_ns = self().begin_ns.load(std::memory_order_relaxed);
   if (tree_.is_tidying_due(began_ns, keeps() ? kPatienceKeeping : kPatienceExact)) tree_.tidy_own(began_ns);
+  if (began_ns >= next_sweep_ns_) sweep(began_ns);
   if (tree_.holds_own()) reap_suspects(began_ns);  // begins that need no lock do not look after the dead
   // For the next instance, while the lock is ours anyway; when it fails the next instance learns it.
   if (tree_.reserved() < std::min(writes_.size(), kReservedAtMost))
@@ -214,6 +215,15 @@ Engine::Outcome Engine::commit_writes() noexcept {
   settle_committed();
   outcome.status = Status::kCommitted;
   return outcome;
+}
+
+// Versions of owners that commit no more, because they idle, left or died, go home by those who still do. All at once would keep the lock for
+// long, so as many as such a commit itself may take; until none is left, at each commit.
+void Engine::sweep(std::uint64_t now_ns) noexcept {
+  constexpr std::size_t kSweepAtMost = 256;
+  constexpr std::uint64_t kSweepPeriodNs =
+      10'000'000;  // looking at every owner's list costs 70 ns each: 100 times a second is nothing
+  if (tree_.collect(kSweepAtMost) < kSweepAtMost) next_sweep_ns_ = now_ns + kSweepPeriodNs;
 }
 
 void Engine::settle_committed() noexcept {
