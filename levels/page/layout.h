@@ -3,7 +3,8 @@
 // Shape:     tmh.state (one DomainState), tmh.versions.head / .data (slots), tmh.commits (ring), tmh.accesses, tmh.pages.N (PageMeta).
 // Invariant: what a lock holder may leave half done consists of links only. Links can be rebuilt from slots: a slot is free (stamp 0),
 //            reserved (kReservedStamp), or a version; versions newer than the clock were never committed.
-// Ordering:  everything but clock, pins, PageMeta::newest and published log entries is read and written under DomainState::lock.
+// Ordering:  everything but clock, log_published, versioned_stamp, pins, PageMeta::newest and ::stamp and published log entries is read and
+//            written under DomainState::lock. What a commit stores comes before its clock (release); a beginner acquires the clock.
 // Source:    thesis, sections 3.1 to 3.3 (control file); DESIGN D8.
 #pragma once
 
@@ -68,7 +69,8 @@ static_assert(sizeof(DomainState) == 512 && std::is_standard_layout_v<DomainStat
 
 // Per page of a segment. A line each: neighbouring pages are often written by different processes.
 struct alignas(64) PageMeta {
-  std::atomic<std::uint64_t> stamp;  // timestamp of its last commit; relaxed under the lock
+  std::atomic<std::uint64_t>
+      stamp;  // timestamp of its last commit; relaxed: under the lock, or after acquiring the clock
   std::atomic<Slot>
       newest;     // newest version not yet home. Read without the lock: 0 means that home holds every version
                   // a pinned snapshot may ask for. acquire pairs with the release of whoever unlinked the last one.
