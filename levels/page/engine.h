@@ -106,7 +106,7 @@ class Engine {
   static bool slot_alive(void *context, std::uint32_t slot) noexcept;
   void reap(std::uint32_t slot) noexcept;
   void reap_dead() noexcept;
-  void reap_suspects() noexcept;
+  void reap_suspects(std::uint64_t now_ns) noexcept;
   [[nodiscard]] storage::Participant &self() const noexcept { return memory_.participant(slot_); }
   [[nodiscard]] Errc choose_tracking(Tracking wanted) noexcept;
   [[nodiscard]] Errc open_kernel_tracking() noexcept;
@@ -130,7 +130,8 @@ class Engine {
   void open_page(View &view, PageId page, bool is_write) noexcept;
   void open_block(View &view, PageId page) noexcept;
   [[nodiscard]] bool needs_versions(PageId page) const noexcept;
-  void make_private(PageId page) noexcept;
+  [[nodiscard]] bool read_versions(PageId page, std::uint32_t *twin) noexcept;
+  void make_private(PageId page, std::uint32_t twin) noexcept;
   [[nodiscard]] std::uint64_t block_pages() const noexcept;
   void collect_touched() noexcept;
   void classify(PageList &list) noexcept;
@@ -141,6 +142,7 @@ class Engine {
 
   // engine_begin.cpp: snapshots
   [[nodiscard]] bool pin_without_lock() noexcept;
+  [[nodiscard]] bool views_stand() noexcept;
   [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *position) noexcept;
   void discard_outside_touches() noexcept;
   void pull() noexcept;
@@ -162,6 +164,7 @@ class Engine {
   [[nodiscard]] Errc lock_with_log_space(storage::Lsn *log_end) noexcept;
   void lock_when_turn_allows() noexcept;
   void wait_for_turn(std::uint32_t holder) noexcept;
+  void sweep(std::uint64_t now_ns) noexcept;
   void settle_committed() noexcept;
   [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
   void settle_private() noexcept;
@@ -209,18 +212,18 @@ class Engine {
   PageList blocks_;   // escalated signal tracking: first pages of blocks opened for writing
   Twins twins_;
   std::vector<Write> writes_;
-  std::vector<Slot> reserved_;
 
   std::uint64_t snapshot_ = 0;         // of the running instance
   std::uint64_t synced_ = 0;           // clock at which the views stand
-  std::uint64_t synced_position_ = 0;  // in the commit log
+  std::uint64_t synced_position_ = 0;  // in the commit log: entries before it are stamped <= synced_
+  std::uint64_t kept_synced_ = 0;      // >= synced_: clock at which the kept pages stand; others may need a guard yet
   std::uint64_t instance_ = 0;
   std::uint64_t protections_ = 0;  // VMA-splitting calls since the views were last reset
   std::uint32_t steady_ends_ = 0;  // in a row, without a first touch
   std::uint64_t quiet_ends_ = 0;   // since the last drop of kept pages
   std::uint64_t keep_period_ = 1024;
   std::uint32_t calm_commits_ = 0;
-  std::uint64_t next_reap_ns_ = 0;
+  std::uint64_t next_reap_ns_ = 0, next_sweep_ns_ = 0;
   std::uintptr_t query_wrote_ = 0;
   ConflictPolicy policy_ = ConflictPolicy::kOldestWins;
   bool running_ = false;
@@ -230,6 +233,8 @@ class Engine {
   bool failed_ = false;           // eager: own policy or lack of space
   AbortCause failed_cause_ = AbortCause::kNone;
   bool resync_needed_ = true;
+  std::uint64_t repairs_seen_ = 0;
+  bool follow_needed_ = false;  // a page lost its guard while it had a version: the log since synced_ tells
   std::uint32_t fork_generation_ = platform::fork_generation();
 };
 

@@ -21,8 +21,9 @@ enum class PageState : std::uint8_t {
   kGuarded = 4,   // silent tracking: home is not what the snapshot reads, so touching raises SIGSEGV
 };
 
-// kHasBlocks is no list: this process has made sure that home and metadata of the page have disk blocks.
-enum InList : std::uint8_t { kInKept = 1, kInPrivate = 2, kInFresh = 4, kHasBlocks = 8 };
+// No lists: kHasBlocks: this process has made sure that home and metadata of the page have disk blocks. kWrittenElsewhere: others committed
+// to the page, and this process has not touched it since.
+enum InList : std::uint8_t { kInKept = 1, kInPrivate = 2, kInFresh = 4, kHasBlocks = 8, kWrittenElsewhere = 16 };
 
 struct LocalPage {
   PageState state;
