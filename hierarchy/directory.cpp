@@ -23,7 +23,11 @@ constexpr int kSpinsBeforeLook = 4000;
 }  // namespace
 
 Directory::Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot) noexcept
-    : memory_(memory), lines_(lines), slot_(slot), segments_(new SegmentDirectory[storage::kSegmentsMax]) {}
+    : memory_(memory),
+      lines_(lines),
+      slot_(slot),
+      tree_(memory, slot, page::ConsistencyTree::Role::kGivesBack),
+      segments_(new SegmentDirectory[storage::kSegmentsMax]) {}
 
 Errc Directory::open_segment(std::uint32_t number, std::uint64_t max_bytes) noexcept {
   SegmentDirectory &segment = segments_[number];
@@ -76,7 +80,8 @@ void Directory::recall(PageId page) noexcept {
   mark_lines(page);
   step(Step::kRecallMark);
   record(page).at_pages.store(1, std::memory_order_relaxed);
-  state.moving.store(line::kNoPage, std::memory_order_release);  // after the record: an heir must not find the move half done
+  state.moving.store(line::kNoPage,
+                     std::memory_order_release);  // after the record: an heir must not find the move half done
   ++memory_.state().recalls;
   step(Step::kRecallDone);
 }
@@ -98,7 +103,8 @@ void Directory::mark_lines(PageId page) noexcept {
         break;
     }
   }
-  std::atomic_thread_fence(std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
+  std::atomic_thread_fence(
+      std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
   // Whoever stamps later must validate: see line-validate's short way in PROTOCOL.md.
   lines_.state().clock.fetch_add(1, std::memory_order_seq_cst);
 }
@@ -139,7 +145,7 @@ void Directory::for_users(std::uint64_t residents, Visit visit) const noexcept {
   }
 }
 
-Release Directory::release(PageId page, page::ConsistencyTree &tree) noexcept {
+Release Directory::release(PageId page) noexcept {
   DirectoryRecord &r = record(page);
   if (r.at_pages.load(std::memory_order_relaxed) == 0) return Release::kReleased;
   line::LineStateV1 &state = lines_.state();
@@ -153,10 +159,10 @@ Release Directory::release(PageId page, page::ConsistencyTree &tree) noexcept {
   // Before anything is told: an entry in the log costs everybody's next begin.
   if (is_used()) return Release::kRunning;
   if (memory_.meta(page).newest.load(std::memory_order_relaxed) != 0) {
-    tree.collect(~std::size_t{0});
+    tree_.collect(~std::size_t{0});
     if (memory_.meta(page).newest.load(std::memory_order_relaxed) != 0) return Release::kVersions;
   }
-  tree.announce(page);
+  tree_.announce(page);
   step(Step::kReleaseTold);
   if (is_used()) return Release::kRunning;
   step(Step::kReleaseLook);

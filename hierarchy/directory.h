@@ -42,7 +42,7 @@ class Directory final : public page::LowerLevel {
 
   // Gives the page to level 1. kRunning: an instance of level 2 may use it; kVersions: some of its versions cannot go home yet.
   // REQUIRES the domain lock.
-  [[nodiscard]] Release release(storage::PageId page, page::ConsistencyTree &tree) noexcept;
+  [[nodiscard]] Release release(storage::PageId page) noexcept;
   // REQUIRES the domain lock. FAILs the running instances that may use the page.
   void fail_users(storage::PageId page) noexcept;
 
@@ -73,6 +73,7 @@ class Directory final : public page::LowerLevel {
   page::DomainMemory &memory_;
   line::LineMemory &lines_;
   const std::uint32_t slot_;
+  page::ConsistencyTree tree_;  // under the domain lock; the engine's own belongs to the instance's thread
   struct SegmentDirectory {
     platform::GrowingFile file;
     std::atomic<DirectoryRecord *> records{nullptr};  // release after the file is mapped; acquire in handlers

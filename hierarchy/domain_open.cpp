@@ -145,7 +145,8 @@ Errc DomainImpl::settle_levels(bool fresh) {
     return fail(Errc::kLevelsMismatch, std::string("the domain is open with levels ") + to_string(levels()));
   if (levels() != Levels::kHybrid) return Errc::kOk;
   if (detection_ == Detection::kEager)
-    return fail(Errc::kLevelsMismatch, "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
+    return fail(Errc::kLevelsMismatch,
+                "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
   if (durability() != Durability::kNone)
     return fail(Errc::kLevelsMismatch, "hybrid levels need a volatile domain: level 1 writes no redo log yet");
   return Errc::kOk;
@@ -266,7 +267,7 @@ Errc DomainImpl::close() noexcept {
   if (lines_ != nullptr) lines_->detach();
   engine_.reset();
   // The last one out: nothing in the shared files is needed any more, unless a segment could not be reached.
-  const bool last = !memory_->anyone_alive() && memory_->state().versions_live == 0;
+  const bool last = !memory_->anyone_alive() && memory_->versions_live() == 0;
   if (last && durable_ != nullptr && result == Errc::kOk) result = durable_->close_clean();
   durable_.reset();
   if (lines_ != nullptr) lines_->close(last);
@@ -341,7 +342,7 @@ Counters DomainImpl::counters() const {
     out.checkpoints = log->checkpoints.load(std::memory_order_relaxed);
     out.log_files_made = log->files_made.load(std::memory_order_relaxed);
   }
-  out.versions_live = state.versions_live;
+  out.versions_live = memory_->versions_live();
   out.versions_bytes = out.versions_live * (kPageBytes + sizeof(page::VersionHead));
   return out;
 }
@@ -364,7 +365,7 @@ std::vector<ParticipantInfo> DomainImpl::participants() const {
     if (!info.active) info.snapshot = 0;
     const std::uint64_t begin = record.begin_ns.load(std::memory_order_relaxed);
     if (info.active) info.age_us = now > begin ? (now - begin) / 1000 : 0;
-    if (info.active && info.snapshot < clock) info.versions_held = memory_->state().versions_live;
+    if (info.active && info.snapshot < clock) info.versions_held = memory_->versions_live();
     info.counters.begins = record.count(Count::kBegins);
     info.counters.commits = record.count(Count::kCommits);
     info.counters.queries = record.count(Count::kQueries);

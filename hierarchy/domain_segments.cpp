@@ -172,8 +172,8 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
   }
   if (const Errc error = engine_->map(segment->number, &segment->base); error != Errc::kOk) return error;
   if (lines_ != nullptr) {
-    const Errc error = lines_->add_segment(segment->number, segment->base,
-                                           memory_->control().segments[segment->number].max_bytes);
+    const Errc error =
+        lines_->add_segment(segment->number, segment->base, memory_->control().segments[segment->number].max_bytes);
     if (error != Errc::kOk) {
       (void)engine_->unmap(segment->number);
       return error;

@@ -12,7 +12,7 @@ namespace tmh::detail {
 
 using platform::fail;
 
-constinit std::atomic<bool> advice_idle{false};
+constinit thread_local bool advice_idle __attribute__((tls_model("initial-exec"))) = false;
 
 namespace {
 // The domain whose instance this thread runs. A child forked inside an instance inherits it, but runs nothing.
@@ -77,7 +77,7 @@ Errc DomainImpl::begin(bool is_query) noexcept {
       return error;
     }
   }
-  advice_idle.store(engine_->is_steady(), std::memory_order_relaxed);
+  advice_idle = engine_->is_steady();
   running = {this, fork_generation_};
   nest_.push_back(is_query);
   return Errc::kOk;
@@ -91,7 +91,7 @@ void DomainImpl::leave_turn() noexcept {
 
 void DomainImpl::finish() noexcept {
   nest_.clear();
-  advice_idle.store(false, std::memory_order_relaxed);
+  advice_idle = false;
   running = {};
   instance_mutex_.unlock();
 }

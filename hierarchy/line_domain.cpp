@@ -104,7 +104,8 @@ void LineDomain::drop(line::SoftwareThread *thread) noexcept {
 
 line::SoftwareThread *LineDomain::thread(Errc *error) noexcept {
   if (last_used.serial == serial_) return last_used.thread;
-  if (threads_here.fork_generation != platform::fork_generation()) {  // a child inherits its parent's threads' contexts: not its own
+  if (threads_here.fork_generation !=
+      platform::fork_generation()) {  // a child inherits its parent's threads' contexts: not its own
     threads_here.all.clear();
     threads_here.fork_generation = platform::fork_generation();
   }
@@ -127,7 +128,7 @@ line::SoftwareThread *LineDomain::thread(Errc *error) noexcept {
 hierarchy::Release LineDomain::try_release(PageId page, bool fail_users, bool look_for_dead) noexcept {
   engine_->lock_domain();
   if (look_for_dead) engine_->reap_dead();
-  const Release result = directory_.release(page, engine_->tree());
+  const Release result = directory_.release(page);
   if (result == Release::kRunning && fail_users) directory_.fail_users(page);
   engine_->unlock_domain();
   return result;

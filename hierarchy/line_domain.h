@@ -59,7 +59,8 @@ class LineDomain final : public line::Upper {
   page::Engine *engine_ = nullptr;
   std::mutex threads_mutex_;
   std::vector<std::unique_ptr<line::SoftwareThread>> threads_;
-  const std::uint64_t serial_;  // of this object in this process: a thread must not take a later one at the same address for it
+  const std::uint64_t
+      serial_;  // of this object in this process: a thread must not take a later one at the same address for it
 };
 
 }  // namespace tmh::detail

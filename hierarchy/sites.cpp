@@ -63,7 +63,9 @@ const std::uint64_t ns_at_start = platform::monotonic_ns();
 std::uint64_t ns_of(std::uint64_t ticks) noexcept {
   const std::uint64_t all_ticks = __rdtsc() - ticks_at_start;
   const auto all_ns = static_cast<double>(platform::monotonic_ns() - ns_at_start);
-  return all_ticks == 0 ? 0 : static_cast<std::uint64_t>(static_cast<double>(ticks) * all_ns / static_cast<double>(all_ticks));
+  return all_ticks == 0
+             ? 0
+             : static_cast<std::uint64_t>(static_cast<double>(ticks) * all_ns / static_cast<double>(all_ticks));
 }
 // Reading the counter costs 8 to 20 ns in a virtual machine: at level 1 one instance in so many is timed.
 constexpr std::uint32_t kTimedEvery = 16;
@@ -130,9 +132,7 @@ void need_pages() {
   if (line_run.depth != 0) line_run.thread->fail(AbortCause::kNeedsPages);
 }
 
-bool runs_at_lines(const LineDomain *domain) noexcept {
-  return line_run.depth != 0 && line_run.domain == domain;
-}
+bool runs_at_lines(const LineDomain *domain) noexcept { return line_run.depth != 0 && line_run.domain == domain; }
 
 void Attempts::begin() {
   SiteImpl &site = *site_.impl_;
@@ -236,7 +236,8 @@ bool Attempts::threw() {
         (void)domain.end(false, &status);
       }
       return true;
-    case RunsAt::kLines:  // every load was consistent, so the exception is one that a serial execution would have raised
+    case RunsAt::
+        kLines:  // every load was consistent, so the exception is one that a serial execution would have raised
       if (line_run.depth == 0) return true;
       line_run.depth = 0;
       line_run.thread->abandon();
@@ -273,9 +274,9 @@ void Attempts::failed_at_lines() {
       back_off(site.domain().policy(), attempts_, thread.cause() == AbortCause::kValidation);
       return;
     case NextStep::kGiveUp:
-      platform::fail(Errc::kNeedsPages, "site '" + site.name() + (failed.over_capacity
-                                                                      ? "': its working set exceeds level 1"
-                                                                      : "': it allocates, or runs plain code"));
+      platform::fail(Errc::kNeedsPages, "site '" + site.name() +
+                                            (failed.over_capacity ? "': its working set exceeds level 1"
+                                                                  : "': it allocates, or runs plain code"));
       raise(Errc::kNeedsPages);
     case NextStep::kEscalate:
       break;

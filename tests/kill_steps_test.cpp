@@ -174,8 +174,8 @@ TEST_P(KillStepsTest, OthersGoOnAndNothingIsHalfDone) {
       unavailable += std::string(" ") + kModes[i].name + " (" + why + ")";
       continue;
     }
-    if (is_durable_step(step) && kModes[i].levels == Levels::kHybrid) continue;  // refused: kLevelsMismatch
-    if (step >= Step::kLineLock && kModes[i].levels != Levels::kHybrid) continue;     // never passed
+    if (is_durable_step(step) && kModes[i].levels == Levels::kHybrid) continue;    // refused: kLevelsMismatch
+    if (step >= Step::kLineLock && kModes[i].levels != Levels::kHybrid) continue;  // never passed
     SCOPED_TRACE(kModes[i].name);
     Scene scene(step, kModes[i], i);
     if (!scene.play()) continue;

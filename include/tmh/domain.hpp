@@ -6,7 +6,6 @@
 // Source:    thesis, sections 2.1 to 2.3; DESIGN sections 2, 6 and 8.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -40,8 +39,10 @@ namespace detail {
 class DomainImpl;
 class SegmentImpl;
 struct Handles;  // makes handles of implementations
-// On while an instance runs in a process whose last instances touched no page for the first time: advice cannot help then.
-extern std::atomic<bool> advice_idle;
+// On while this thread runs an instance and the process's last instances touched no page for the first time: advice cannot help then.
+// Plain and of the thread, which alone stores it, so that a loop that advises page by page asks once: what nobody else can change, and the
+// loop's body does not, the compiler takes out of it. initial-exec: no call to find it.
+extern constinit thread_local bool advice_idle __attribute__((tls_model("initial-exec")));
 }  // namespace detail
 
 class Domain;
@@ -119,7 +120,7 @@ class Domain {
   // Inline up to here, because a hot page's advice costs more to pass on than the page costs to read. While it is idle a wrong
   // argument is not diagnosed either. Errors: kEndWithoutBegin, kNotMapped, kBadArgument.
   void advise(const void *address, Access access, std::size_t bytes = 1) const {
-    if (!detail::advice_idle.load(std::memory_order_relaxed)) advise_now(address, access, bytes);  // relaxed: a hint
+    if (!detail::advice_idle) advise_now(address, access, bytes);
   }
 
   // Durable domains; the others throw Error(kNotDurable). None stops transactions of others. Errors: kLogFailed, kDiskFull, kIo, kReadOnly.

@@ -57,10 +57,11 @@ namespace detail {
 class Attempts {
  public:
   explicit Attempts(const Site &site) noexcept : site_(site) {}
-  void begin();                // an attempt, at the level that the site's policy says; waits before a repeated one
-  [[nodiscard]] bool end();    // true: committed, or subsumed in an outer instance
-  void unwound();              // a LineAbort left the body; rethrows it inside an outer instance
-  [[nodiscard]] bool threw();  // another exception left the body and the instance is undone. False: that attempt never happened
+  void begin();              // an attempt, at the level that the site's policy says; waits before a repeated one
+  [[nodiscard]] bool end();  // true: committed, or subsumed in an outer instance
+  void unwound();            // a LineAbort left the body; rethrows it inside an outer instance
+  [[nodiscard]] bool
+  threw();  // another exception left the body and the instance is undone. False: that attempt never happened
 
  private:
   enum class RunsAt : std::uint8_t { kNothing, kLines, kPages, kOuter };

@@ -37,7 +37,7 @@ Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
       slot_(slot),
       lock_tag_(platform::lock_tag(slot, memory.participant(slot).incarnation.load(std::memory_order_relaxed))),
       detection_(detection),
-      tree_(memory, slot),
+      tree_(memory, slot, ConsistencyTree::Role::kKeepsSlots),
       accesses_(memory, slot),
       views_(std::make_unique<View[]>(storage::kSegmentsMax)) {
   instance_ = self().incarnation.load(std::memory_order_relaxed)
@@ -69,8 +69,9 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
   }
   reap_dead();
   tree_.collect(~std::size_t{0});
-  synced_ = memory_.state().clock.load(std::memory_order_relaxed);
+  synced_ = kept_synced_ = memory_.state().clock.load(std::memory_order_relaxed);
   synced_position_ = memory_.state().log_head.load(std::memory_order_relaxed);
+  repairs_seen_ = memory_.state().repairs.load(std::memory_order_relaxed);
   resync_needed_ = false;
   unlock();
   return Errc::kOk;
@@ -261,8 +262,7 @@ void Engine::reap_dead() noexcept {
   }
 }
 
-void Engine::reap_suspects() noexcept {
-  const std::uint64_t now = platform::coarse_ns();
+void Engine::reap_suspects(std::uint64_t now) noexcept {
   if (now < next_reap_ns_.load(std::memory_order_relaxed)) return;
   next_reap_ns_.store(now + kReapPeriodNs, std::memory_order_relaxed);
   const std::uint32_t high = memory_.participants_high();
@@ -271,7 +271,7 @@ void Engine::reap_suspects() noexcept {
     const bool runs =
         other.instance.load(std::memory_order_relaxed) != 0 || other.pin.load(std::memory_order_relaxed) != kNoPin;
     if (i == slot_ || !runs) continue;
-    if (now - other.begin_ns.load(std::memory_order_relaxed) < kSuspectAfterNs || !other.is_gone()) continue;
+    if (now < other.begin_ns.load(std::memory_order_relaxed) + kSuspectAfterNs || !other.is_gone()) continue;
     reap(i);
     self().add(Count::kReaped, 1);
   }
@@ -283,7 +283,7 @@ std::uint64_t Engine::collect() noexcept {
   reap_dead();
   tree_.collect(~std::size_t{0});
   tree_.fold_all();
-  const std::uint64_t left = memory_.state().versions_live;
+  const std::uint64_t left = memory_.versions_live();
   tree_.shrink();
   unlock();
   return left;
@@ -296,8 +296,7 @@ void Engine::detach() noexcept {
   lock();
   reap_dead();
   tree_.collect(~std::size_t{0});
-  for (const Slot slot : reserved_) tree_.release(slot);
-  reserved_.clear();
+  tree_.release_reserved();
   storage::Participant &own = self();
   accesses_.remove_all(slot_);
   for (std::size_t i = 0; i < std::size(memory_.state().retired_counts); ++i)

@@ -115,7 +115,7 @@ class Engine {
   void unlock() noexcept { memory_.state().lock.unlock(); }
   static bool slot_alive(void *context, std::uint32_t slot) noexcept;
   void reap(std::uint32_t slot) noexcept;
-  void reap_suspects() noexcept;
+  void reap_suspects(std::uint64_t now_ns) noexcept;
   [[nodiscard]] storage::Participant &self() const noexcept { return memory_.participant(slot_); }
   [[nodiscard]] Errc choose_tracking(Tracking wanted) noexcept;
   [[nodiscard]] Errc open_kernel_tracking() noexcept;
@@ -145,8 +145,9 @@ class Engine {
   void open_page(View &view, PageId page, bool is_write) noexcept;
   void open_block(View &view, PageId page) noexcept;
   [[nodiscard]] bool needs_versions(PageId page) const noexcept;
-  enum class Content : std::uint8_t { kSnapshot, kUndone };
-  void make_private(PageId page, Content content = Content::kSnapshot) noexcept;
+  [[nodiscard]] bool read_versions(PageId page, std::uint32_t *twin) noexcept;
+  void read_snapshot(PageId page, std::byte *to) noexcept;
+  void make_private(PageId page, std::uint32_t twin) noexcept;
   [[nodiscard]] std::uint64_t block_pages() const noexcept;
   void collect_touched() noexcept;
   void classify(PageList &list) noexcept;
@@ -157,6 +158,7 @@ class Engine {
 
   // engine_begin.cpp: snapshots
   [[nodiscard]] bool pin_without_lock() noexcept;
+  [[nodiscard]] bool views_stand() noexcept;
   [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *position) noexcept;
   void discard_outside_touches() noexcept;
   void pull() noexcept;
@@ -182,6 +184,7 @@ class Engine {
   [[nodiscard]] Errc lock_with_log_space(storage::Lsn *log_end) noexcept;
   void lock_when_turn_allows() noexcept;
   void wait_for_turn(std::uint32_t holder) noexcept;
+  void sweep(std::uint64_t now_ns) noexcept;
   void settle_committed() noexcept;
   [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
   void settle_private() noexcept;
@@ -233,12 +236,12 @@ class Engine {
   PageList resident_;  // with a level below: pages that are or were kResident
   Twins twins_;
   std::vector<Write> writes_;
-  std::vector<Slot> reserved_;
 
   std::uint64_t snapshot_ = 0;         // of the running instance
   std::uint64_t line_snapshot_ = 0;    // the same on the clock of the level below
   std::uint64_t synced_ = 0;           // clock at which the views stand
-  std::uint64_t synced_position_ = 0;  // in the commit log
+  std::uint64_t synced_position_ = 0;  // in the commit log: entries before it are stamped <= synced_
+  std::uint64_t kept_synced_ = 0;      // >= synced_: clock at which the kept pages stand; others may need a guard yet
   std::uint64_t instance_ = 0;
   std::uint64_t protections_ = 0;  // VMA-splitting calls since the views were last reset
   std::uint32_t steady_ends_ = 0;  // in a row, without a first touch
@@ -246,6 +249,7 @@ class Engine {
   std::uint64_t keep_period_ = 1024;
   std::uint32_t calm_commits_ = 0;
   std::atomic<std::uint64_t> next_reap_ns_{0};  // relaxed: a hint; lock_domain() comes from other threads
+  std::uint64_t next_sweep_ns_ = 0;
   std::uintptr_t query_wrote_ = 0;
   ConflictPolicy policy_ = ConflictPolicy::kOldestWins;
   bool running_ = false;
@@ -255,6 +259,8 @@ class Engine {
   bool failed_ = false;           // eager: own policy or lack of space
   AbortCause failed_cause_ = AbortCause::kNone;
   bool resync_needed_ = true;
+  std::uint64_t repairs_seen_ = 0;
+  bool follow_needed_ = false;  // a page lost its guard while it had a version: the log since synced_ tells
   std::uint32_t fork_generation_ = platform::fork_generation();
 };
 

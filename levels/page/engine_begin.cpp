@@ -7,6 +7,7 @@
 #include "levels/page/engine.h"
 #include "levels/page/engine_thread.h"
 #include "levels/page/lines.h"
+#include "platform/prefetch.h"
 #include "platform/process.h"
 #include "platform/steps.h"
 
@@ -26,6 +27,8 @@ constexpr std::size_t kCollectPerBegin = 256;
 // Following the log page by page costs more than starting again beyond this many entries.
 constexpr std::uint64_t kFollowMax = 1u << 16;
 constexpr int kUnlockedRounds = 4;
+// Looking at the stamps of this many pages costs no more than reading one log entry that another process wrote.
+constexpr std::size_t kFewPages = 16;
 }  // namespace
 
 Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept {
@@ -54,7 +57,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   if (!pin_without_lock()) {
     lock();
     step(Step::kBeginLocked);
-    reap_suspects();
+    reap_suspects(platform::coarse_ns());
     tree_.collect(kCollectPerBegin);
     pull();
     snapshot_ = state.clock.load(std::memory_order_relaxed);
@@ -80,21 +83,47 @@ void Engine::announce_snapshot(std::uint64_t clock) noexcept {
 bool Engine::pin_without_lock() noexcept {
   DomainState &state = memory_.state();
   if (resync_needed_) return false;
+  // The log entry that this instance will write if it commits, or one more: fetching it under the lock would keep others waiting for 70 ns.
+  platform::prefetch_to_write(&memory_.log_entry(state.log_head.load(std::memory_order_relaxed) + 1));
   for (int round = 0; round < kUnlockedRounds; ++round) {
+    // Before the clock (acquire): entries below it are then stamped <= clock.
+    const std::uint64_t published = state.log_published.load(std::memory_order_acquire);
     const std::uint64_t clock =
         state.clock.load(std::memory_order_acquire);  // acquire: the log entries of its commits are there
     std::uint64_t position = synced_position_;
-    if (clock != synced_ && !foreign_commits_are_elsewhere(clock, &position)) return false;
-    // seq_cst store, then seq_cst load: see consistency_tree.h. A commit after the load finds our pin.
+    bool follow = false;
+    if (clock != synced_) {
+      if (state.repairs.load(std::memory_order_relaxed) != repairs_seen_) return false;
+      follow = lower_ != nullptr || !views_stand();  // stamps do not tell of pages that went below
+      if (follow && !foreign_commits_are_elsewhere(clock, &position)) return false;
+      if (!follow) position = std::max(position, published);
+    }
+    // seq_cst store, then seq_cst load: see consistency_tree.h. Who reads pins after a later commit finds ours.
     announce_snapshot(clock);
     if (state.clock.load(std::memory_order_seq_cst) == clock) {
-      snapshot_ = synced_ = clock;
+      snapshot_ = synced_ = kept_synced_ = clock;
       synced_position_ = position;
+      if (follow) follow_needed_ = false;
       return true;
     }
     self().pin.store(kNoPin, std::memory_order_relaxed);
   }
   return false;
+}
+
+// The same as foreign_commits_are_elsewhere(), without looking at a line that another process wrote when its commits were elsewhere: few
+// pages are kept, none was committed since, and no page that is not kept has become one whose home must not be shown. False: perhaps.
+// REQUIRES: the clock has been acquired; the stamps of its commits are there. No repair since the last pull().
+bool Engine::views_stand() noexcept {
+  if (silent() && (follow_needed_ || memory_.state().versioned_stamp.load(std::memory_order_relaxed) > synced_))
+    return false;
+  if (kept_.size() > kFewPages) return false;
+  for (const PageId page : kept_) {
+    const PageState shown = local(page).state;
+    if (shown == PageState::kAbsent || shown == PageState::kGuarded) continue;
+    if (memory_.meta(page).stamp.load(std::memory_order_relaxed) > kept_synced_) return false;
+  }
+  return true;
 }
 
 // True when every commit up to `clock` that this process has not followed yet left alone what its views show: *position is then behind
@@ -156,9 +185,13 @@ void Engine::pull() noexcept {
       const CommitLogEntry &entry = memory_.log_entry(at);
       if (entry.incarnation != own && is_mapped(PageId{entry.page})) refresh(entry);
     }
+    // A repair may have linked a version again that had gone home just before: no log entry tells that its page has one.
+    if (silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_) guard_pending(kAllSegments);
   }
-  synced_ = state.clock.load(std::memory_order_relaxed);
+  repairs_seen_ = state.repairs.load(std::memory_order_relaxed);
+  synced_ = kept_synced_ = state.clock.load(std::memory_order_relaxed);
   synced_position_ = head;
+  follow_needed_ = false;
 }
 
 void Engine::refresh(const CommitLogEntry &entry) noexcept {
@@ -184,7 +217,9 @@ void Engine::refresh(const CommitLogEntry &entry) noexcept {
       if (versioned) drop_page(page);
       break;
     case PageState::kAbsent:
-      if (versioned && silent()) guard(page);
+      // Also when home has it by now: a page that others go on writing, and we leave alone, would bring us here at each of their commits.
+      if (silent() && (versioned || (l.lists & kWrittenElsewhere) != 0)) guard(page);
+      l.lists |= kWrittenElsewhere;
       break;
     case PageState::kGuarded:
       break;
@@ -228,18 +263,22 @@ void Engine::lose_all(std::uint32_t segment) noexcept {
 
 // REQUIRES the lock. Pages whose newest content is not home yet must not be mapped silently.
 void Engine::guard_pending(std::uint32_t segment) noexcept {
-  for (Slot slot = memory_.state().oldest; slot != 0; slot = memory_.version(slot).list_newer) {
-    const PageId page{memory_.version(slot).page};
-    if (!is_mapped(page) || (segment != kAllSegments && storage::segment_number(page) != segment)) continue;
-    LocalPage &l = local(page);
-    if (l.state == PageState::kAbsent) guard(page);
+  const std::uint32_t owners = memory_.participants_high();
+  for (std::uint32_t owner = 0; owner < owners; ++owner) {
+    for (Slot slot = memory_.participant(owner).versions.oldest; slot != 0; slot = memory_.version(slot).list_newer) {
+      const PageId page{memory_.version(slot).page};
+      if (!is_mapped(page) || (segment != kAllSegments && storage::segment_number(page) != segment)) continue;
+      if (local(page).state == PageState::kAbsent) guard(page);
+    }
   }
 }
 
 // Neighbouring pages are as if never touched. Needs no lock: versions it does not see here are stamped later than the next pull's start.
 void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
   std::byte *at = address_of(first);
-  platform::drop(at, page_count * kPageBytes);
+  const auto versioned = [&](PageId page) { return memory_.meta(page).newest.load(std::memory_order_acquire) != 0; };
+  const bool guard_drops = silent() && page_count == 1 && versioned(first);
+  if (!guard_drops) platform::drop(at, page_count * kPageBytes);
   if (!silent()) {
     mprotect(at, page_count * kPageBytes, PROT_NONE);
     ++protections_;
@@ -250,9 +289,8 @@ void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
     twins_.give_back(l.twin);
     l.twin = 0;
     l.unchanged_compares = 0;
-    const bool versioned = memory_.meta(page).newest.load(std::memory_order_acquire) != 0;
     l.state = PageState::kAbsent;
-    if (versioned && silent()) guard(page);
+    if (guard_drops || (silent() && versioned(page))) guard(page);
   }
 }
 

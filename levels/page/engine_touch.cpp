@@ -73,7 +73,7 @@ void Engine::list_as(PageId page, PageState state) noexcept {
   l.state = state;
   steady_ends_ = 0;
   if ((l.lists & kInKept) == 0) kept_.push(page);
-  l.lists |= kInKept;
+  l.lists = static_cast<std::uint8_t>((l.lists | kInKept) & ~kWrittenElsewhere);
   if (state == PageState::kPrivate) {
     if ((l.lists & kInPrivate) == 0) private_.push(page);
     l.lists |= kInPrivate;
@@ -123,24 +123,46 @@ bool Engine::needs_versions(PageId page) const noexcept {
   return memory_.meta(page).newest.load(std::memory_order_acquire) != 0;
 }
 
-// The page becomes this process's own copy of state(snapshot). REQUIRES: writable mapping.
-void Engine::make_private(PageId page, Content content) noexcept {
-  std::byte *to = address_of(page);
-  if (content == Content::kUndone) {
-    // Below it was changed after our snapshot. It had no versions then, and all that it has now are newer.
-    std::memcpy(to, memory_.home(page), kPageBytes);
-    lower_->as_of(page, line_snapshot_, to);
-    undone_.push(page);
-  } else {
+// True when home is not what the snapshot reads: *twin then holds the page, unless there is no twin left. Nothing but reading happens under
+// the lock: a system call or a page fault there would keep everybody's commits waiting.
+bool Engine::read_versions(PageId page, std::uint32_t *twin) noexcept {
+  lock(LockContext::kHandler);
+  step(Step::kTouchLocked);
+  const bool is_home_right = lower_ == nullptr || take_from_below(page);
+  const bool versioned = !is_home_right || tree_.has_version(page, snapshot_);
+  if (versioned && (*twin = twins_.take()) != 0) read_snapshot(page, twins_.data(*twin));
+  // A guard may go although there are versions, of later snapshots. Should the page then not be touched, only the log says that it must be
+  // guarded again.
+  if (!versioned && memory_.meta(page).newest.load(std::memory_order_relaxed) != 0) follow_needed_ = true;
+  unlock();
+  return versioned;
+}
+
+// REQUIRES the lock; with a level below, that the page was taken from it.
+void Engine::read_snapshot(PageId page, std::byte *to) noexcept {
+  if (lower_ == nullptr || lower_->take(page) <= line_snapshot_) {
     tree_.read(page, snapshot_, ~LineMask{0}, to);
-  }
-  const std::uint32_t twin = twins_.take();
-  if (twin == 0) {
-    fail_instance(AbortCause::kNoSpace);
     return;
   }
-  std::memcpy(twins_.data(twin), to, kPageBytes);
-  local(page).twin = twin;
+  // Below it was changed after our snapshot. It had no versions then, and all that it has now are newer.
+  std::memcpy(to, memory_.home(page), kPageBytes);
+  lower_->as_of(page, line_snapshot_, to);
+  undone_.push(page);
+}
+
+// The page becomes this process's own copy of state(snapshot), which `twin` holds. REQUIRES: writable mapping.
+void Engine::make_private(PageId page, std::uint32_t twin) noexcept {
+  std::byte *to = address_of(page);
+  if (twin == 0) {  // no memory: fails, and sees its snapshot until it ends
+    fail_instance(AbortCause::kNoSpace);
+    lock(LockContext::kHandler);
+    read_snapshot(page, to);
+    unlock();
+  } else {
+    (void)platform::populate(to, kPageBytes, true);  // 1 us less than a page fault, which would do as well
+    std::memcpy(to, twins_.data(twin), kPageBytes);
+    local(page).twin = twin;
+  }
   list_as(page, PageState::kPrivate);
 }
 
@@ -199,49 +221,36 @@ void Engine::open_closed(View &view, PageId page) noexcept {
 }
 
 void Engine::touch_guarded(View &view, PageId page) noexcept {
-  lock(LockContext::kHandler);
-  step(Step::kTouchLocked);
-  const bool is_home_right = lower_ == nullptr || take_from_below(page);
+  std::uint32_t twin = 0;
+  const bool versioned = read_versions(page, &twin);
   if (lower_ != nullptr) {
     open_closed(view, page);
   } else {
     (void)platform::guard_remove(address_of(page), kPageBytes);
     if (any_protected_) mprotect(address_of(page), kPageBytes, PROT_READ | PROT_WRITE);
   }
-  if (!is_home_right)
-    make_private(page, Content::kUndone);
-  else if (tree_.has_version(page, snapshot_))
-    make_private(page);
+  if (versioned)
+    make_private(page, twin);
   else
     local(page).state = PageState::kAbsent;  // home is right: the kernel maps it and lists the fault
-  unlock();
 }
 
 void Engine::open_page(View &view, PageId page, bool is_write) noexcept {
   LocalPage &l = local(page);
   std::byte *at = address_of(page);
   bool refused = false;
-  if (is_closed(l)) {
-    lock(LockContext::kHandler);
-    if (!take_from_below(page)) {
-      protect(at, kPageBytes, PROT_READ | PROT_WRITE, &protections_, &refused);
-      if (!refused) make_private(page, Content::kUndone);
-    }
-    unlock();
-  }
-  if (l.state == PageState::kAbsent && needs_versions(page)) {
-    lock(LockContext::kHandler);
-    if (tree_.has_version(page, snapshot_)) {
-      protect(at, kPageBytes, PROT_READ | PROT_WRITE, &protections_, &refused);
-      if (!refused) {
-        make_private(page);
-        if (eager() && !is_write) {  // the first store must still be seen
-          protect(at, kPageBytes, PROT_READ, &protections_, &refused);
-          l.state = PageState::kReadOnly;
-        }
+  std::uint32_t twin = 0;
+  if (l.state == PageState::kAbsent && (is_closed(l) || needs_versions(page)) && read_versions(page, &twin)) {
+    protect(at, kPageBytes, PROT_READ | PROT_WRITE, &protections_, &refused);
+    if (!refused) {
+      make_private(page, twin);
+      if (eager() && !is_write) {  // the first store must still be seen
+        protect(at, kPageBytes, PROT_READ, &protections_, &refused);
+        l.state = PageState::kReadOnly;
       }
+    } else {
+      twins_.give_back(twin);
     }
-    unlock();
   }
   if (l.state == PageState::kAbsent || (is_write && l.state != PageState::kPrivate)) {
     protect(at, kPageBytes, is_write ? PROT_READ | PROT_WRITE : PROT_READ, &protections_, &refused);
@@ -277,16 +286,9 @@ void Engine::open_block(View &view, PageId page) noexcept {
   for (std::uint64_t i = 0; i < count; ++i) {
     const PageId each = page_id(view.segment, PageIndex{first + i});
     LocalPage &l = local(each);
-    if (is_closed(l)) {
-      lock(LockContext::kHandler);
-      if (!take_from_below(each)) make_private(each, Content::kUndone);
-      unlock();
-    }
-    if (l.state == PageState::kAbsent && needs_versions(each)) {
-      lock(LockContext::kHandler);
-      if (tree_.has_version(each, snapshot_)) make_private(each);
-      unlock();
-    }
+    std::uint32_t twin = 0;
+    if (l.state == PageState::kAbsent && (is_closed(l) || needs_versions(each)) && read_versions(each, &twin))
+      make_private(each, twin);
     if (l.state == PageState::kReadOnly) list_as(each, PageState::kPrivate);
     if (l.state == PageState::kAbsent) list_as(each, PageState::kFile);
   }

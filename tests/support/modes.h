@@ -17,8 +17,10 @@ struct Mode {
 };
 
 inline constexpr Mode kModes[] = {
-    {"LazyKernelHot", Detection::kLazy, Tracking::kKernelHot}, {"LazyKernel", Detection::kLazy, Tracking::kKernel},
-    {"LazySignalHot", Detection::kLazy, Tracking::kSignalHot}, {"LazySignal", Detection::kLazy, Tracking::kSignal},
+    {"LazyKernelHot", Detection::kLazy, Tracking::kKernelHot},
+    {"LazyKernel", Detection::kLazy, Tracking::kKernel},
+    {"LazySignalHot", Detection::kLazy, Tracking::kSignalHot},
+    {"LazySignal", Detection::kLazy, Tracking::kSignal},
     {"EagerSignal", Detection::kEager, Tracking::kSignal},
     {"HybridKernelHot", Detection::kLazy, Tracking::kKernelHot, Levels::kHybrid},
     {"HybridKernel", Detection::kLazy, Tracking::kKernel, Levels::kHybrid},
