@@ -35,7 +35,16 @@ CHECKS = [
     ("answered, escalates", "1 r01 w01, 2 r01 w01 d | deaths=1 escalate=1 cycles"),
 ]
 LONG = [
-    ("death of three", "1 r01 w01, 2 r01 w01 d, 2 r01 | deaths=1"),
+    ("four, of which two follow", "2 w0, 2 r01 a1, 2 w0 a1, 1 r0 w1 | tries=0"),
+    ("more tries", "1 r01 w01, 2 r01 w01 d, 2 r01 w1 | tries=2"),
+    ("two lines a page, three", "1 r02 w1, 2 r01 w2 d, 2 r012 | nl=3"),
+    ("two lines a page, more written", "1 r01 w12, 2 r12 w0 d, 1 r02 w01 | nl=3"),
+    ("ring reuse, four", "1 w0, 1 r0 w1, 2 w2 a12, 2 r012 d | nl=3 reuse tries=0"),
+    ("death, page in between", "1 w01, 2 r01, 2 w0 | up0=4 deaths=1"),
+    ("death, reader and writer", "1 r0 w1, 2 r01 w0, 2 r01 | deaths=1"),
+    ("death, crossing writers", "1 r01 w01, 1 r01 w01 d, 2 r01 | deaths=1"),
+    ("answered, crossing writers", "1 r01 w01, 1 r01 w01 d, 2 r01 | cycles"),
+    ("escalating (bit states)", "1 r0 w1, 1 r1 w0, 2 r01 w0 | tries=0 escalate=1 bits"),
 ]
 # The fault's number, and a configuration that must show it.
 FAULTS = [
@@ -95,7 +104,7 @@ def search(root, text, plant=0, show=False):
         if answer.returncode != 0:
             return "cc: " + answer.stderr, 0, 0, 0.0, ""
         start = time.monotonic()
-        arguments = ["-n", "-m600000"] + (["-l"] if "cycles" in own else []) + (["-w34"] if "bits" in own else [])
+        arguments = ["-n", "-m600000"] + (["-l"] if "cycles" in own else []) + (["-w33"] if "bits" in own else [])
         out = run("./pan", *arguments).stdout
         seconds = time.monotonic() - start
         summary = re.search(r"depth reached (\d+), errors: (\d+)", out)
