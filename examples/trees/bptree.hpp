@@ -147,6 +147,8 @@ class BPlusTree {
     return records;
   }
   [[nodiscard]] std::uint32_t height() const noexcept { return height_; }
+  // The leaves, from here along LeafNode::next: for tools that look at nodes.
+  [[nodiscard]] LeafNode *first() const noexcept { return first_leaf(root_, height_); }
 
   [[nodiscard]] Iterator begin() const noexcept { return empty() ? end() : Iterator(first_leaf(root_, height_), 0); }
   [[nodiscard]] Iterator end() const noexcept { return {}; }
