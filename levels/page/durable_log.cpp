@@ -242,7 +242,7 @@ void DurableLog::follow(std::uint32_t event) noexcept {
     const platform::PreciseTimers precise;
     const std::uint64_t now = platform::monotonic_ns(), typical = s.write_ns.load(std::memory_order_relaxed);
     std::uint64_t expected = s.write_began_ns.load(std::memory_order_relaxed) + typical;
-    if (expected < now) expected = now + typical;  // the writer has not begun yet
+    if (expected < now || expected > now + typical) expected = now + typical;  // the writer has not begun yet
     if (now + kNapNsMin + kAwakeAheadNs < expected)
       (void)sleep(event, static_cast<long>(expected - kAwakeAheadNs - now));
     const std::uint64_t deadline = std::max(now, expected) + kFollowSpinNs;
