@@ -149,7 +149,8 @@ class Player {
       RC_ASSERT(value == expected->second);
       ++expected;
     });
-    RC_ASSERT(expected == model_.end() || !(expected->first < last));
+    const bool was_all = expected == model_.end() || !(expected->first < last);  // RC_ASSERT would evaluate both sides
+    RC_ASSERT(was_all);
   }
 
   Budget *budget_;
