@@ -38,7 +38,8 @@ struct Options {
   CommonOptions common;
   std::size_t rounds = 11;
   unsigned update_percent = 20;
-  double scale = 1;  // of the operations
+  double scale = 1;                // of the operations
+  std::vector<std::string> only;  // structures; empty: all
 };
 
 using Key = std::pair<const Structure *, unsigned>;
@@ -65,6 +66,7 @@ class LineBench {
     report.print_head();
     for (std::size_t round = 0; round <= options_.rounds; ++round) {  // round 0 warms up
       for (const Structure &structure : kStructures) {
+        if (!is_wanted(structure)) continue;
         for (const unsigned threads : {1u, 2u}) {
           for (std::size_t i = 0; i < contestants_.size(); ++i)
             measure(structure, threads, *contestants_[(i + round) % contestants_.size()], round > 0);
@@ -95,6 +97,11 @@ class LineBench {
   [[nodiscard]] std::uint64_t operations(const Structure &structure) const {
     if (options_.common.tiny) return structure.operations_tiny;
     return static_cast<std::uint64_t>(static_cast<double>(structure.operations) * options_.scale);
+  }
+
+  [[nodiscard]] bool is_wanted(const Structure &structure) const {
+    return options_.only.empty() ||
+           std::find(options_.only.begin(), options_.only.end(), structure.name) != options_.only.end();
   }
 
   void measure(const Structure &structure, unsigned threads, LineContestant &contestant, bool counts) {
@@ -130,6 +137,7 @@ class LineBench {
   void print(Report *report) {
     Table table({"structure, threads, contestant", "op/us", "x plain", "x mutex", "x libitm", "wanted", "aborts/op"});
     for (const Structure &structure : kStructures) {
+      if (!is_wanted(structure)) continue;
       for (const unsigned threads : {1u, 2u}) {
         for (const auto &contestant : contestants_) {
           if (threads <= contestant->threads_max()) add_row(structure, threads, contestant->name(), &table, report);
@@ -137,8 +145,9 @@ class LineBench {
       }
     }
     table.print();
-    if (results_[{&kStructures[0], 1}].count("libitm") == 0)
-      std::printf("libitm: not built (needs g++ with -fgnu-tm, without sanitizers)\n");
+#ifndef TMH_BENCH_ITM
+    std::printf("libitm: not built (needs g++ with -fgnu-tm, without sanitizers)\n");
+#endif
   }
 
   void add_row(const Structure &structure, unsigned threads, const std::string &name, Table *table, Report *report) {
@@ -191,6 +200,7 @@ int main(int argc, char **argv) {
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--rounds", options.rounds, "measurements of each variant")->capture_default_str();
   app.add_option("--update-percent", options.update_percent, "share of updates")->capture_default_str();
+  app.add_option("--only", options.only, "structures: list, tree, hash, bank")->delimiter(',');
   app.add_option("--scale", options.scale, "times as many operations")->capture_default_str();
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::LineBench(options).run(); });
 }

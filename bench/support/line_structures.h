@@ -94,33 +94,34 @@ class LineTree {
  public:
   struct Node {
     Field<std::uint64_t> key;
-    Field<Node *> child[2];  // smaller, larger
-    Field<Node *> parent;
+    Field<Node *> left, right, parent;
     Field<std::uint64_t> red;
   };
   static constexpr std::size_t kHeadBytes = sizeof(Node);
-  explicit LineTree(std::byte *head) : head_(reinterpret_cast<Node *>(head)) {}  // the root is its first child
+  explicit LineTree(std::byte *head) : head_(reinterpret_cast<Node *>(head)) {}  // the root is its left child
 
   [[nodiscard]] bool contains(std::uint64_t key) const { return find(key) != nullptr; }
   bool insert(Node *fresh, std::uint64_t key) {
-    Node *parent = nullptr, *at = head_->child[0];
-    int side = 0;
+    Node *parent = nullptr, *at = head_->left;
+    bool left = false;
     while (at != nullptr) {
       const std::uint64_t here = at->key;
       if (here == key) return false;
       parent = at;
-      side = key > here ? 1 : 0;
-      at = at->child[side];
+      left = key < here;
+      at = left ? at->left : at->right;
     }
     fresh->key = key;
-    fresh->child[0] = nullptr;
-    fresh->child[1] = nullptr;
+    fresh->left = nullptr;
+    fresh->right = nullptr;
     fresh->parent = parent;
     fresh->red = 1;
     if (parent == nullptr) {
-      head_->child[0] = fresh;
+      head_->left = fresh;
+    } else if (left) {
+      parent->left = fresh;
     } else {
-      parent->child[side] = fresh;
+      parent->right = fresh;
     }
     mend_insert(fresh);
     return true;
@@ -129,26 +130,32 @@ class LineTree {
     Node *const gone = find(key);
     if (gone == nullptr) return nullptr;
     bool was_red = gone->red != 0;
-    Node *const left = gone->child[0], *const right = gone->child[1];
     Node *child = nullptr, *parent = nullptr;
-    if (left == nullptr || right == nullptr) {
-      child = left == nullptr ? right : left;
+    if (gone->left == nullptr) {
+      child = gone->right;
+      parent = gone->parent;
+      replace(gone, child);
+    } else if (gone->right == nullptr) {
+      child = gone->left;
       parent = gone->parent;
       replace(gone, child);
     } else {
-      Node *next = right;
-      for (Node *left_of = next->child[0]; left_of != nullptr; left_of = next->child[0]) next = left_of;
+      Node *next = gone->right;
+      while (next->left != nullptr) next = next->left;
       was_red = next->red != 0;
-      child = next->child[1];
-      parent = next;
-      if (next != right) {
+      child = next->right;
+      if (next->parent == gone) {
+        parent = next;
+      } else {
         parent = next->parent;
         replace(next, child);
-        next->child[1] = right;
+        Node *const right = gone->right;
+        next->right = right;
         right->parent = next;
       }
       replace(gone, next);
-      next->child[0] = left;
+      Node *const left = gone->left;
+      next->left = left;
       left->parent = next;
       const std::uint64_t red = gone->red;
       next->red = red;
@@ -157,80 +164,106 @@ class LineTree {
     return gone;
   }
   template <class Visit>
-  bool visit(const Visit &visit) const {  // (keys, sum of keys), in order; false: not sorted, or not a red-black tree
+  bool visit(const Visit &visit) const {  // in order; false: not sorted, or not a red-black tree
     std::uint64_t last = 0;
     bool right = true;
-    static_cast<void>(walk(head_->child[0], nullptr, visit, &last, &right));
+    static_cast<void>(walk(head_->left, nullptr, visit, &last, &right));
     return right;
   }
 
  private:
   [[nodiscard]] static bool is_red(const Node *node) { return node != nullptr && node->red != 0; }
   [[nodiscard]] Node *find(std::uint64_t key) const {
-    Node *at = head_->child[0];
+    Node *at = head_->left;
     while (at != nullptr) {
       const std::uint64_t here = at->key;
       if (here == key) return at;
-      at = at->child[key > here ? 1 : 0];
+      at = key < here ? at->left : at->right;
     }
     return nullptr;
   }
-  [[nodiscard]] static int side_of(const Node *parent, const Node *node) { return parent->child[1] == node ? 1 : 0; }
   void replace(Node *old, Node *fresh) {
     Node *const parent = old->parent;
     if (parent == nullptr) {
-      head_->child[0] = fresh;
+      head_->left = fresh;
+    } else if (parent->left == old) {
+      parent->left = fresh;
     } else {
-      parent->child[side_of(parent, old)] = fresh;
+      parent->right = fresh;
     }
     if (fresh != nullptr) fresh->parent = parent;
   }
-  // The child on the other side comes up; node goes down to `side`.
-  void rotate(Node *node, int side) {
-    Node *const up = node->child[1 - side], *const inner = up->child[side];
-    node->child[1 - side] = inner;
+  void rotate_left(Node *node) {
+    Node *const up = node->right, *const inner = up->left;
+    node->right = inner;
     if (inner != nullptr) inner->parent = node;
     replace(node, up);
-    up->child[side] = node;
+    up->left = node;
     node->parent = up;
+  }
+  void rotate_right(Node *node) {
+    Node *const up = node->left, *const inner = up->right;
+    node->left = inner;
+    if (inner != nullptr) inner->parent = node;
+    replace(node, up);
+    up->right = node;
+    node->parent = up;
+  }
+  void rotate(Node *node, bool left) {
+    if (left) {
+      rotate_left(node);
+    } else {
+      rotate_right(node);
+    }
   }
   void mend_insert(Node *node) {
     Node *parent = node->parent;
     while (is_red(parent)) {
       Node *const grand = parent->parent;
-      const int side = side_of(grand, parent);
-      Node *const uncle = grand->child[1 - side];
-      if (!is_red(uncle)) {
-        if (parent->child[1 - side] == node) {
-          rotate(parent, side);
+      const bool left = grand->left == parent;
+      Node *const uncle = left ? grand->right : grand->left;
+      if (is_red(uncle)) {
+        parent->red = 0;
+        uncle->red = 0;
+        grand->red = 1;
+        node = grand;
+        parent = node->parent;
+        continue;
+      }
+      if (left) {
+        if (parent->right == node) {
+          rotate_left(parent);
           parent = node;
         }
         parent->red = 0;
         grand->red = 1;
-        rotate(grand, 1 - side);
-        break;
+        rotate_right(grand);
+      } else {
+        if (parent->left == node) {
+          rotate_right(parent);
+          parent = node;
+        }
+        parent->red = 0;
+        grand->red = 1;
+        rotate_left(grand);
       }
-      parent->red = 0;
-      uncle->red = 0;
-      grand->red = 1;
-      node = grand;
-      parent = node->parent;
+      break;
     }
-    Node *const root = head_->child[0];
+    Node *const root = head_->left;
     if (root->red != 0) root->red = 0;
   }
   void mend_remove(Node *node, Node *parent) {
     while (parent != nullptr && !is_red(node)) {
-      const int side = parent->child[0] == node ? 0 : 1;  // node may be null; its sibling is not
-      Node *sibling = parent->child[1 - side];
+      const bool left = parent->left == node;
+      Node *sibling = left ? parent->right : parent->left;
       if (is_red(sibling)) {
         sibling->red = 0;
         parent->red = 1;
-        rotate(parent, side);
-        sibling = parent->child[1 - side];
+        rotate(parent, left);
+        sibling = left ? parent->right : parent->left;
       }
-      Node *const near = sibling->child[side];
-      Node *const far = sibling->child[1 - side];
+      Node *const near = left ? sibling->left : sibling->right;
+      Node *const far = left ? sibling->right : sibling->left;
       if (!is_red(near) && !is_red(far)) {
         sibling->red = 1;
         node = parent;
@@ -241,7 +274,7 @@ class LineTree {
       if (!is_red(far)) {
         near->red = 0;
         sibling->red = 1;
-        rotate(sibling, 1 - side);
+        rotate(sibling, !left);
         outer = sibling;
         sibling = near;
       }
@@ -249,7 +282,7 @@ class LineTree {
       sibling->red = red;
       parent->red = 0;
       outer->red = 0;
-      rotate(parent, side);
+      rotate(parent, left);
       return;
     }
     if (is_red(node)) node->red = 0;
@@ -259,11 +292,11 @@ class LineTree {
   static int walk(const Node *node, const Node *parent, const Visit &visit, std::uint64_t *last, bool *right) {
     if (node == nullptr) return 1;
     if (node->parent != parent || (is_red(node) && is_red(parent))) *right = false;
-    const int left_height = walk(node->child[0], node, visit, last, right);
+    const int left_height = walk(node->left, node, visit, last, right);
     const std::uint64_t here = node->key;
     if (here <= *last) *right = false;
     visit(1, *last = here);
-    if (walk(node->child[1], node, visit, last, right) != left_height) *right = false;
+    if (walk(node->right, node, visit, last, right) != left_height) *right = false;
     return left_height + (is_red(node) ? 0 : 1);
   }
 

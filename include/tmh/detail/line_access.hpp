@@ -30,9 +30,10 @@ struct LineSeen {
 inline constexpr std::uintptr_t kNoLine = ~std::uintptr_t{0};
 
 struct LineAccess {
-  std::uintptr_t line = kNoLine;  // the line that log_top names, in the view; kNoLine: every access takes a longer way
-  std::uintptr_t view = 0;        // the segment used last: its view,
-  std::uint64_t bytes = 0;        // its size, 0: every access takes the long way,
+  std::uintptr_t line = kNoLine;       // the line read last, in the view; kNoLine: every access takes a longer way
+  LineSeen last{};                     // what log_top holds, too: the shortest way needs no look at the log
+  std::uintptr_t view = 0;             // the segment used last: its view,
+  std::uint64_t bytes = 0;             // its size, 0: every access takes the long way,
   std::uintptr_t home_minus_view = 0;  // modulo 2^64,
   const LineWord *words = nullptr;     // its line words
   std::uint64_t rv = 0;                // snapshot: a value of the line clock
@@ -69,8 +70,7 @@ template <class T>
     // committer that let go without having stored. acquire: the word is loaded after the data.
     const T value =
         std::atomic_ref<T>(*reinterpret_cast<T *>(at + access.home_minus_view)).load(std::memory_order_acquire);
-    const LineSeen *const top = access.log_top;
-    if (top->word->load(std::memory_order_relaxed) == top->seen) [[likely]]
+    if (access.last.word->load(std::memory_order_relaxed) == access.last.seen) [[likely]]
       return value;
   } else if (const std::uintptr_t offset = at - access.view; offset < access.bytes) [[likely]] {
     const LineWord *const word = access.words + offset / 64;
@@ -81,8 +81,8 @@ template <class T>
         std::atomic_ref<T>(*reinterpret_cast<T *>(at + access.home_minus_view)).load(std::memory_order_acquire);
     LineSeen *const top = access.log_top + 1;
     if (word->load(std::memory_order_relaxed) == seen && seen <= access.rv && top <= access.log_end) [[likely]] {
-      top->word = word;
-      top->seen = seen;
+      *top = {word, seen};
+      access.last = {word, seen};
       access.log_top = top;
       access.line = at & ~std::uintptr_t{63};
       return value;
