@@ -38,7 +38,7 @@ struct Options {
   CommonOptions common;
   std::size_t rounds = 11;
   unsigned update_percent = 20;
-  double scale = 1;                // of the operations
+  double scale = 1;               // of the operations
   std::vector<std::string> only;  // structures; empty: all
 };
 

@@ -171,6 +171,7 @@ TEST_P(MultiBPlusTreeTest, InsertsIntoDifferentLeavesDoNotConflict) {
 
 TEST_P(MultiBPlusTreeTest, IsThereAfterAllWereKilled) {
   DomainOptions strict = options();
+  if (strict.levels == Levels::kHybrid) GTEST_SKIP() << "hybrid domains are volatile";
   strict.durability = Durability::kStrict;
   const Shared<std::atomic<std::uint64_t>> acknowledged;
   Children children;
