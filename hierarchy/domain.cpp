@@ -237,10 +237,19 @@ void Domain::begin_query() const {
   detail::need_pages();
   check(required(impl_).begin(true));
 }
+namespace {
+// An end that fails has ended the instance, too, unless it was no end of ours.
+Status ended(const Domain &domain, Errc error, Status status) {
+  if (domain.depth() == 0 && error != Errc::kEndWithoutBegin) detail::run_actions(status == Status::kCommitted);
+  check(error);
+  return status;
+}
+}  // namespace
+
 Status Domain::end() const {
   Status status{};
-  check(required(impl_).end(false, &status));
-  return status;
+  const Errc error = required(impl_).end(false, &status);
+  return ended(*this, error, status);
 }
 Status Domain::end(Durability durability) const {
   if (durability != Durability::kStrict && durability != Durability::kBuffered) {
@@ -248,17 +257,20 @@ Status Domain::end(Durability durability) const {
     detail::raise(Errc::kBadDurability);
   }
   Status status{};
-  check(required(impl_).end(false, &status, durability));
-  return status;
+  const Errc error = required(impl_).end(false, &status, durability);
+  return ended(*this, error, status);
 }
 void Domain::end_query() const {
   Status status{};
-  check(required(impl_).end(true, &status));
+  const Errc error = required(impl_).end(true, &status);
+  (void)ended(*this, error, status);
 }
 void Domain::abort() const {
   detail::need_pages();
   check(required(impl_).abort());
+  detail::run_actions(false);
 }
+void Domain::await_change() const { required(impl_).await_change(); }
 Status Domain::validate() const {
   Status status{};
   check(required(impl_).validate(&status));

@@ -65,6 +65,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] std::uint32_t depth() const noexcept;
   [[nodiscard]] Errc advise(const void *address, Access access, std::size_t bytes) noexcept;
   void backoff() noexcept;
+  void await_change() noexcept;
   [[nodiscard]] std::uint64_t collect() noexcept;
   [[nodiscard]] Errc set_policy(std::string_view spec) noexcept;
 
@@ -133,6 +134,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   bool holds_turn_ = false;
 };
 
+// Does this thread run an instance of level 2, of any domain?
+[[nodiscard]] bool page_instance_here() noexcept;
 [[nodiscard]] std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept;
 
 // Throws Error(code) with this thread's failure detail.

@@ -2,6 +2,7 @@
 // Source:    thesis, section 2.1 (nested transactions are subsumed) and 3.3 (policies).
 #include <time.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "hierarchy/domain_impl.h"
@@ -31,6 +32,10 @@ bool counts_as_attempt(AbortCause cause) noexcept {
   return cause == AbortCause::kValidation || cause == AbortCause::kConflictSelf || cause == AbortCause::kConflictOther;
 }
 }  // namespace
+
+bool page_instance_here() noexcept {
+  return running.domain != nullptr && running.fork_generation == platform::fork_generation();
+}
 
 bool DomainImpl::runs_here() const noexcept {
   return running.domain == this && running.fork_generation == platform::fork_generation();
@@ -181,6 +186,19 @@ void DomainImpl::backoff() noexcept {
   const std::uint64_t wait_ns = (random_ + slot_) % bound;
   const timespec wait{0, static_cast<long>(wait_ns)};
   nanosleep(&wait, nullptr);
+}
+
+// Level 1 changes what an instance of level 2 has read only after a release, which moves the clock as well.
+void DomainImpl::await_change() noexcept {
+  constexpr long kPauseNsMin = 20'000,
+                 kPauseNsMax = 1'000'000;  // nobody is woken: a change is seen within a millisecond
+  if (usable() != Errc::kOk || runs_here()) return;
+  const std::uint64_t seen = engine_->snapshot();
+  for (long pause_ns = kPauseNsMin; memory_->state().clock.load(std::memory_order_acquire) == seen;
+       pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
+    const timespec pause{0, pause_ns};
+    nanosleep(&pause, nullptr);
+  }
 }
 
 std::uint64_t DomainImpl::collect() noexcept {

@@ -66,6 +66,8 @@ static_assert(sizeof(hierarchy::SiteState) == 4);
 
 // In a body that runs at level 1: ends the attempt, because what it is about to do needs level 2. Throws LineAbort. Else nothing.
 void need_pages();
+// After the outermost instance of this thread has ended: runs its actions.
+void run_actions(bool committed);
 // Does this thread run an instance at level 1 of that domain?
 [[nodiscard]] bool runs_at_lines(const LineDomain *domain) noexcept;
 

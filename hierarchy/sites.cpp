@@ -5,7 +5,11 @@
 #include <time.h>
 #include <x86intrin.h>
 
+#include <algorithm>
 #include <bit>
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "hierarchy/policies.h"
 #include "hierarchy/site_impl.h"
@@ -28,6 +32,25 @@ struct LineRun {
   std::uint32_t depth = 0;
 };
 constinit thread_local LineRun line_run;
+constinit thread_local bool retry_wanted = false;  // the LineAbort on its way is retry()'s
+
+struct Actions {
+  std::vector<std::function<void()>> on_commit, on_abort;
+};
+thread_local Actions actions;
+
+// Does this thread run an instance, at whatever level?
+bool runs_instance() noexcept { return line_run.depth != 0 || page_instance_here(); }
+
+void await_change_of_lines(const line::SoftwareThread &thread) noexcept {
+  constexpr long kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;  // as DomainImpl::await_change()
+  for (long pause_ns = kPauseNsMin;; pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
+    for (const LineSeen &read : thread.reads())
+      if (read.word->load(std::memory_order_acquire) != read.seen) return;  // acquire: as a read's
+    const timespec pause{0, pause_ns};
+    nanosleep(&pause, nullptr);
+  }
+}
 
 // A child inherits the forking thread's instance, which is the parent's.
 void forget_in_child() noexcept {
@@ -128,6 +151,13 @@ SiteReport SiteImpl::report() const {
   return report;
 }
 
+void run_actions(bool committed) {
+  if (actions.on_commit.empty() && actions.on_abort.empty()) [[likely]]
+    return;
+  const Actions due = std::exchange(actions, {});  // an action may begin another instance
+  for (const auto &action : committed ? due.on_commit : due.on_abort) action();
+}
+
 void need_pages() {
   if (line_run.depth != 0) line_run.thread->fail(AbortCause::kNeedsPages);
 }
@@ -166,6 +196,7 @@ void Attempts::begin() {
   if (thread == nullptr) raise(error);
   ticks_ = __rdtsc();
   if (attempts_ == 0) first_ticks_ = ticks_;
+  retry_wanted = false;
   line_run = {domain.lines(), thread, 1};
   thread->begin({domain.policy(), false, attempts_, nullptr});
 }
@@ -184,7 +215,11 @@ bool Attempts::end() {
         check(domain.end(false, &status));
       return true;
     case RunsAt::kPages:
-      check(domain.end(false, &status));
+      if (const Errc error = domain.end(false, &status); error != Errc::kOk) {
+        run_actions(status == Status::kCommitted);
+        raise(error);
+      }
+      run_actions(status == Status::kCommitted);
       site.add(SiteCount::kPageTicks, __rdtsc() - ticks_);
       if (status == Status::kCommitted) {
         site.add(SiteCount::kPageCommits, 1);
@@ -198,9 +233,11 @@ bool Attempts::end() {
   }
   line_run.depth = 0;
   if (line_run.thread->commit() != Status::kCommitted) {
+    run_actions(false);
     failed_at_lines();
     return false;
   }
+  run_actions(true);
   site.add(SiteCount::kLineCommits, 1);
   if (++untimed == kTimedEvery) {
     untimed = 0;
@@ -220,7 +257,25 @@ void Attempts::unwound() {
   }
   line_run.depth = 0;
   line_run.thread->abandon();
-  failed_at_lines();
+  run_actions(false);
+  if (!retry_wanted) {
+    failed_at_lines();
+    return;
+  }
+  attempts_ = 0;  // it has not failed
+  await_change_of_lines(*line_run.thread);
+}
+
+void Attempts::retried() {
+  DomainImpl &domain = site_.impl_->domain();
+  if (runs_at_ == RunsAt::kOuter) {
+    Status status{};
+    (void)domain.end(false, &status);
+    throw RetryNow{};
+  }
+  (void)domain.abort();
+  run_actions(false);
+  domain.await_change();
 }
 
 bool Attempts::threw() {
@@ -241,6 +296,7 @@ bool Attempts::threw() {
       if (line_run.depth == 0) return true;
       line_run.depth = 0;
       line_run.thread->abandon();
+      run_actions(false);
       return true;
     case RunsAt::kPages:
       break;
@@ -249,6 +305,7 @@ bool Attempts::threw() {
   Status status{};
   (void)domain.validate(&status);
   (void)domain.abort();
+  run_actions(false);
   site_.impl_->add(SiteCount::kPageTicks, __rdtsc() - ticks_);
   if (status != Status::kFailed) return true;
   domain.backoff();
@@ -307,5 +364,30 @@ Site::Site(const Domain &domain, std::string_view name, std::string_view escalat
 }
 
 SiteReport Site::report() const { return impl_->report(); }
+
+namespace {
+void require_instance(const char *call) {
+  if (detail::runs_instance()) return;
+  platform::fail(Errc::kEndWithoutBegin, std::string(call) + " outside an instance");
+  detail::raise(Errc::kEndWithoutBegin);
+}
+}  // namespace
+
+void on_commit(std::function<void()> action) {
+  require_instance("on_commit()");
+  detail::actions.on_commit.push_back(std::move(action));
+}
+
+void on_abort(std::function<void()> action) {
+  require_instance("on_abort()");
+  detail::actions.on_abort.push_back(std::move(action));
+}
+
+void retry() {
+  require_instance("retry()");
+  if (detail::line_run.depth == 0) throw detail::RetryNow{};
+  detail::retry_wanted = true;
+  detail::line_run.thread->fail(AbortCause::kUser);
+}
 
 }  // namespace tmh

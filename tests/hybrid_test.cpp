@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
@@ -314,6 +315,73 @@ TEST_F(HybridTest, EveryAskerIsAnsweredUnderEveryCrossPolicy) {
     });
     children.expect_success();
   }
+}
+
+TEST_F(HybridTest, RetryWaitsUntilAnotherProcessHasChangedWhatWasRead) {
+  for (const char *escalation : {"never", "always"}) {
+    SCOPED_TRACE(escalation);
+    const TempFolder folder;
+    Shared<Turn> turn;
+    Children children;
+    children.spawn("taker", [&] {
+      const Table table(folder.path());
+      const Site site(table.domain, "take", escalation);
+      int runs = 0;
+      const std::uint64_t taken = atomically(site, [&] {
+        if (++runs == 1) turn->reach(1);
+        if (table.word(0) == 0) {
+          table.word(1).store(99);  // undone
+          retry();
+        }
+        return table.word(0).load();
+      });
+      EXPECT_EQ(taken, 5U);
+      EXPECT_GE(runs, 2);
+      EXPECT_EQ(table.committed(1), 0U);
+    });
+    children.spawn("giver", [&] {
+      const Table table(folder.path());
+      turn->await(1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // so that it mostly sleeps; either way is right
+      atomically(Site(table.domain, "give", escalation), [&] { table.word(0).store(5); });
+    });
+    children.expect_success();
+  }
+  EXPECT_EQ(code_of([] { retry(); }), Errc::kEndWithoutBegin);
+}
+
+TEST_F(HybridTest, ActionsRunOnceWhenTheOutermostInstanceHasEnded) {
+  const Table table(folder_.path());
+  for (const char *escalation : {"never", "always"}) {
+    SCOPED_TRACE(escalation);
+    const Site site(table.domain, "acts", escalation);
+    int commits = 0, aborts = 0;
+    const auto act = [&] {
+      on_commit([&] {
+        ++commits;
+        EXPECT_EQ(table.domain.depth(), 0U);
+      });
+      on_abort([&] { ++aborts; });
+    };
+    atomically(site, [&] {
+      atomically(site, [&] { act(); });
+      EXPECT_EQ(commits, 0) << "the outer one has not ended";
+      ++table.word(0);
+    });
+    EXPECT_EQ(commits, 1);
+    EXPECT_THROW(atomically(site,
+                            [&] {
+                              act();
+                              throw std::runtime_error("no");
+                            }),
+                 std::runtime_error);
+    EXPECT_EQ(commits, 1);
+    EXPECT_EQ(aborts, 1);
+  }
+  int commits = 0;
+  atomically(table.domain, [&] { on_commit([&] { ++commits; }); });
+  EXPECT_EQ(commits, 1);
+  EXPECT_EQ(code_of([] { on_commit([] {}); }), Errc::kEndWithoutBegin);
 }
 
 TEST_F(HybridTest, WrongSpecificationsAreRefusedWithTheRightOnes) {

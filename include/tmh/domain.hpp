@@ -37,6 +37,7 @@ struct ParticipantInfo {
 
 namespace detail {
 class DomainImpl;
+struct RetryNow {};  // what retry() throws at level 2
 class SegmentImpl;
 struct Handles;  // makes handles of implementations
 // On while this thread runs an instance and the process's last instances touched no page for the first time: advice cannot help then.
@@ -146,6 +147,8 @@ class Domain {
   [[nodiscard]] const std::string &last_error() const noexcept;  // detail of this thread's last failure
   // Between attempts: waits as the policy says. Used by atomically(); call it in hand-written retry loops.
   void backoff() const;
+  // Sleeps until something that this thread's last instance has read may have changed, in any process (retry()).
+  void await_change() const;
   // Collects versions that nobody can read; returns how many are left. Reaps dead participants.
   std::uint64_t collect() const;
 
@@ -167,6 +170,14 @@ struct RecoverOptions {
 // Recovers a durable domain that nobody has open, as the next open would; with `until` only up to there: what came later is gone for
 // good in this folder, so work on a backup. Errors: kDomainInUse, kNotDurable, kLogDamaged, kLogMissing, kIo, kDiskFull.
 RecoveryInfo recover(const std::string &folder, const RecoverOptions &options = {});
+
+// Runs `action` once the thread's running instance, the outermost one, has committed, or when its attempt has aborted. Outside the instance:
+// it may begin another. Actions of nested instances wait for the outermost. An action must not throw. Error: kEndWithoutBegin.
+void on_commit(std::function<void()> action);
+void on_abort(std::function<void()> action);
+// In the body of atomically(): undoes it, sleeps until something that it has read has changed (by any process), and runs it again.
+// Ends the body by an exception that is no std::exception. Error: kEndWithoutBegin.
+[[noreturn]] void retry();
 
 // Segment that holds `address` in this process; empty handle when none does.
 [[nodiscard]] Segment segment_of(const void *address) noexcept;
