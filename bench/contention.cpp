@@ -51,8 +51,9 @@ constexpr std::array<const char *, 4> kPolicies = {"self-abort", "oldest-wins", 
 constexpr std::array<const char *, 3> kBackoffs = {"none", "exponential", "adaptive"};
 // AbortCause's numbers are its index.
 constexpr std::array<const char *, kAbortCauseCount> kCauses = {
-    "none", "validation", "conflict_self", "conflict_other", "user",    "query_wrote",
-    "died", "no_space",   "capacity",      "cross_level",    "spurious"};
+    "none", "validation", "conflict_self", "conflict_other", "user",     "query_wrote",
+    "died", "no_space",   "capacity",      "cross_level",    "spurious", "needs_pages"};
+static_assert(kCauses.back() != nullptr);
 
 // What the processes of one run found out, in memory that they share with the parent.
 struct Outcome {

@@ -70,6 +70,8 @@ endforeach()
 tmh_add_house_test(style_can_fail style.py --self-test ${compilers})
 tmh_add_house_test(man man.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(man_can_fail man.py --self-test)
+tmh_add_house_test(protocol protocol.py "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(protocol_can_fail protocol.py --self-test)
 if(TMH_INSTALL)
   list(JOIN TMH_SANITIZE_FLAGS " " flags)  # a program that links a sanitized library must be sanitized itself
   if(TMH_COVERAGE)

@@ -50,12 +50,12 @@ void DurableDomain::lock_domain() noexcept {
   domain.repair_again = 1;  // the engine's next holder also opens segments and mends the access table
 }
 
-// Sends every version home that readers allow. True: everything up to `fence` is home, and was not folded into what is later.
+// Sends every version up to `fence` home that readers allow. True: everything up to `fence` is home, and was not folded into what is later.
 bool DurableDomain::collect_up_to(std::uint64_t fence, std::uint64_t patience_ns) noexcept {
   const std::uint64_t deadline = platform::monotonic_ns() + patience_ns;
   for (;;) {
     lock_domain();
-    const std::size_t sent = tree_->collect(kCollectSlice);
+    const std::size_t sent = tree_->collect(kCollectSlice, fence);
     const bool complete = tree_->oldest_stamp() > fence;
     memory_.state().lock.unlock();
     if (complete || (sent == 0 && platform::monotonic_ns() >= deadline)) return complete;

@@ -2,8 +2,10 @@
 #include <tmh/allocator.hpp>
 #include <tmh/domain.hpp>
 #include <tmh/root.hpp>
+#include <tmh/site.hpp>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/site_impl.h"
 #include "platform/failure.h"
 
 namespace tmh {
@@ -47,7 +49,9 @@ std::shared_ptr<SegmentImpl> find_segment(const void *address) noexcept {
   return nullptr;
 }
 
+// Of the heap's calls, which work on pages.
 std::shared_ptr<DomainImpl> owner_of(const SegmentImpl &segment) {
+  need_pages();
   auto domain = segment.domain.lock();
   if (domain == nullptr) {
     platform::fail(Errc::kNotInitialized, segment.name + ": its domain is closed");
@@ -225,12 +229,27 @@ std::error_code Domain::close(std::error_code &ec) noexcept {
   return detail::guarded(ec, [&] { close(); });
 }
 
-void Domain::begin() const { check(required(impl_).begin(false)); }
-void Domain::begin_query() const { check(required(impl_).begin(true)); }
+void Domain::begin() const {
+  detail::need_pages();
+  check(required(impl_).begin(false));
+}
+void Domain::begin_query() const {
+  detail::need_pages();
+  check(required(impl_).begin(true));
+}
+namespace {
+// An end that fails has ended the instance, too, unless it was no end of ours.
+Status ended(const Domain &domain, Errc error, Status status) {
+  if (domain.depth() == 0 && error != Errc::kEndWithoutBegin) detail::run_actions(status == Status::kCommitted);
+  check(error);
+  return status;
+}
+}  // namespace
+
 Status Domain::end() const {
   Status status{};
-  check(required(impl_).end(false, &status));
-  return status;
+  const Errc error = required(impl_).end(false, &status);
+  return ended(*this, error, status);
 }
 Status Domain::end(Durability durability) const {
   if (durability != Durability::kStrict && durability != Durability::kBuffered) {
@@ -238,14 +257,20 @@ Status Domain::end(Durability durability) const {
     detail::raise(Errc::kBadDurability);
   }
   Status status{};
-  check(required(impl_).end(false, &status, durability));
-  return status;
+  const Errc error = required(impl_).end(false, &status, durability);
+  return ended(*this, error, status);
 }
 void Domain::end_query() const {
   Status status{};
-  check(required(impl_).end(true, &status));
+  const Errc error = required(impl_).end(true, &status);
+  (void)ended(*this, error, status);
 }
-void Domain::abort() const { check(required(impl_).abort()); }
+void Domain::abort() const {
+  detail::need_pages();
+  check(required(impl_).abort());
+  detail::run_actions(false);
+}
+void Domain::await_change() const { required(impl_).await_change(); }
 Status Domain::validate() const {
   Status status{};
   check(required(impl_).validate(&status));
@@ -312,12 +337,14 @@ namespace detail {
 
 struct Handles {
   static Segment segment(std::shared_ptr<SegmentImpl> impl) noexcept { return Segment(std::move(impl)); }
+  static std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept { return domain.impl_; }
   static Domain domain_of(const Segment &segment) noexcept {
     return segment.impl_ == nullptr ? Domain() : Domain(segment.impl_->domain.lock());
   }
 };
 
 Domain domain_of(const Segment &segment) noexcept { return Handles::domain_of(segment); }
+std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept { return Handles::impl_of(domain); }
 
 }  // namespace detail
 

@@ -16,6 +16,7 @@
 #include <tmh/domain.hpp>
 
 #include "hierarchy/durable_domain.h"
+#include "hierarchy/line_domain.h"
 #include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
 #include "levels/storage/heap.h"
@@ -64,6 +65,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] std::uint32_t depth() const noexcept;
   [[nodiscard]] Errc advise(const void *address, Access access, std::size_t bytes) noexcept;
   void backoff() noexcept;
+  void await_change() noexcept;
   [[nodiscard]] std::uint64_t collect() noexcept;
   [[nodiscard]] Errc set_policy(std::string_view spec) noexcept;
 
@@ -74,6 +76,10 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] page::Engine &engine() const noexcept { return *engine_; }
   [[nodiscard]] page::DomainMemory &memory() const noexcept { return *memory_; }
   [[nodiscard]] Durability durability() const noexcept;
+  [[nodiscard]] Levels levels() const noexcept { return static_cast<Levels>(memory_->state().levels); }
+  // Null: level 2 alone.
+  [[nodiscard]] LineDomain *lines() const noexcept { return lines_.get(); }
+  [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
   // Null: a volatile domain. Outside an instance: while keep_open()'s lock is held.
   [[nodiscard]] DurableDomain *durable() const noexcept { return durable_.get(); }
   // A close() by another thread waits until the lock is gone.
@@ -85,6 +91,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc attach();
   [[nodiscard]] Errc settle_options(bool fresh, Tracking *tracking);
   [[nodiscard]] Errc wanted_durability(Durability *wanted) const;
+  [[nodiscard]] Errc settle_levels(bool fresh);
+  [[nodiscard]] Errc open_lines(bool fresh);
   [[nodiscard]] Errc open_durable(Durability wanted, bool fresh);
   [[nodiscard]] bool must_wait(Status status, Durability durability) const noexcept;
   [[nodiscard]] Errc check_overlap(const std::string &name, std::uint64_t offset, std::uint64_t size) const;
@@ -103,12 +111,15 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   const std::string folder_;
   const DomainOptions options_;
   Policy policy_;
+  Escalation escalation_;
+  CrossPolicy cross_ = CrossPolicy::kRecallAndWait;
   Detection detection_ = Detection::kLazy;
   std::uint32_t fork_generation_ = 0;
   std::uint32_t slot_ = 0;
   std::atomic<bool> open_{false};
   std::unique_ptr<page::DomainMemory> memory_;
   std::unique_ptr<DurableDomain> durable_;
+  std::unique_ptr<LineDomain> lines_;
   std::unique_ptr<page::Engine> engine_;
   mutable std::mutex segments_mutex_;
   std::vector<std::shared_ptr<SegmentImpl>> segments_;
@@ -122,6 +133,10 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   std::uint64_t random_ = 0x9e37'79b9'7f4a'7c15ull;
   bool holds_turn_ = false;
 };
+
+// Does this thread run an instance of level 2, of any domain?
+[[nodiscard]] bool page_instance_here() noexcept;
+[[nodiscard]] std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept;
 
 // Throws Error(code) with this thread's failure detail.
 [[noreturn]] void raise(Errc code);

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/site_impl.h"
 #include "levels/line/choice.h"
 #include "platform/failure.h"
 #include "platform/steps.h"
@@ -84,6 +85,7 @@ Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, s
     if (known == nullptr || known->folder_ != resolved || known->usable() != Errc::kOk) continue;
     Tracking tracking{};
     if (const Errc error = known->settle_options(false, &tracking); error != Errc::kOk) return error;
+    if (const Errc error = known->settle_levels(false); error != Errc::kOk) return error;
     *out = known;
     return Errc::kOk;
   }
@@ -131,6 +133,49 @@ Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
   detection_ = present;
   if (wanted != Detection{} && wanted != present)
     return fail(Errc::kDetectionMismatch, std::string("the domain is open with ") + to_string(present) + " detection");
+  return Errc::kOk;
+}
+
+// Which levels, and how they deal with each other. REQUIRES settle_options() before.
+Errc DomainImpl::settle_levels(bool fresh) {
+  Levels wanted{};
+  if (const Errc error = from_environment("TMH_LEVELS", Errc::kBadLevels, levels_values(), &wanted); error != Errc::kOk)
+    return error;
+  if (options_.levels != Levels{}) wanted = options_.levels;
+  if (wanted > Levels::kHybrid) return fail(Errc::kBadLevels, std::string("right values: ") + levels_values());
+  if (const Errc error = from_environment("TMH_CROSS", Errc::kBadLevels, cross_policy_values(), &cross_);
+      error != Errc::kOk)
+    return error;
+  if (options_.cross != CrossPolicy{}) cross_ = options_.cross;
+  if (cross_ > CrossPolicy::kWaitForUpper)
+    return fail(Errc::kBadLevels, std::string("right values: ") + cross_policy_values());
+  if (const Errc error = from_environment("TMH_ESCALATION", Errc::kBadLevels, escalation_values(), &escalation_);
+      error != Errc::kOk)
+    return error;
+  if (!options_.escalation.empty() && parse(std::string_view(options_.escalation), &escalation_) != Errc::kOk)
+    return fail(Errc::kBadLevels, "'" + options_.escalation + "'; right values: " + escalation_values());
+  std::uint64_t &present = memory_->state().levels;  // the folder lock orders it
+  if (fresh) present = static_cast<std::uint64_t>(wanted != Levels{} ? wanted : Levels::kPage);
+  if (wanted != Levels{} && wanted != levels())
+    return fail(Errc::kLevelsMismatch, std::string("the domain is open with levels ") + to_string(levels()));
+  if (levels() != Levels::kHybrid) return Errc::kOk;
+  if (detection_ == Detection::kEager)
+    return fail(Errc::kLevelsMismatch,
+                "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
+  if (durability() != Durability::kNone)
+    return fail(Errc::kLevelsMismatch, "hybrid levels need a volatile domain: level 1 writes no redo log yet");
+  return Errc::kOk;
+}
+
+// REQUIRES the folder lock and the participant's slot.
+Errc DomainImpl::open_lines(bool fresh) {
+  if (fresh)  // also when it is opened without level 1 now
+    if (const Errc error = LineDomain::salvage(*memory_); error != Errc::kOk) return error;
+  if (levels() != Levels::kHybrid) return Errc::kOk;
+  lines_ = std::make_unique<LineDomain>(*memory_, slot_, cross_);
+  if (const Errc error = lines_->open(folder_); error != Errc::kOk) return error;
+  engine_->use_lower(&lines_->directory());
+  lines_->use_engine(engine_.get());
   return Errc::kOk;
 }
 
@@ -191,6 +236,7 @@ Errc DomainImpl::attach() {
   if (const Errc error = open_durable(wanted, fresh); error != Errc::kOk) return error;
   Tracking tracking{};
   if (const Errc error = settle_options(fresh, &tracking); error != Errc::kOk) return error;
+  if (const Errc error = settle_levels(fresh); error != Errc::kOk) return error;
   const std::string name = options_.name.empty() ? program_name() : options_.name;
   if (const Errc error = memory_->attach_slot(name, &slot_); error != Errc::kOk) return error;
   platform::step(platform::Step::kAttachSlotTaken);
@@ -200,7 +246,8 @@ Errc DomainImpl::attach() {
     durable_->attach(slot_);
     engine_->use_log(&durable_->log());
   }
-  Errc error = engine_->start(tracking, fresh);
+  Errc error = open_lines(fresh);
+  if (error == Errc::kOk) error = engine_->start(tracking, fresh);
   if (error == Errc::kOk && durable_ != nullptr) error = durable_->start();
   if (error != Errc::kOk) {
     memory_->participant(slot_).state.store(0, std::memory_order_release);
@@ -212,7 +259,7 @@ Errc DomainImpl::attach() {
 
 Errc DomainImpl::close() noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
-  if (runs_here()) return fail(Errc::kInstanceRunning, "close inside an instance");
+  if (runs_here() || runs_at_lines(lines_.get())) return fail(Errc::kInstanceRunning, "close inside an instance");
   const std::scoped_lock guard(instance_mutex_, segments_mutex_);
   const std::unique_lock nobody_else(use_mutex_);
   if (const Errc error = usable(); error != Errc::kOk) return error;
@@ -232,11 +279,14 @@ Errc DomainImpl::close() noexcept {
     segment->base = nullptr;
   }
   segments_.clear();
+  if (lines_ != nullptr) lines_->detach();
   engine_.reset();
   // The last one out: nothing in the shared files is needed any more, unless a segment could not be reached.
-  const bool last = !memory_->anyone_alive() && memory_->state().versions_live == 0;
+  const bool last = !memory_->anyone_alive() && memory_->versions_live() == 0;
   if (last && durable_ != nullptr && result == Errc::kOk) result = durable_->close_clean();
   durable_.reset();
+  if (lines_ != nullptr) lines_->close(last);
+  lines_.reset();
   memory_->close(last);
   return result;
 }
@@ -266,6 +316,7 @@ DomainImpl::~DomainImpl() {
   if (platform::fork_generation() != fork_generation_) {
     // A forked child: mappings and slot are the parent's. Only the objects' memory is ours, and it is not worth the risk.
     (void)engine_.release();
+    (void)lines_.release();
     (void)durable_.release();
     (void)memory_.release();
     return;
@@ -306,7 +357,7 @@ Counters DomainImpl::counters() const {
     out.checkpoints = log->checkpoints.load(std::memory_order_relaxed);
     out.log_files_made = log->files_made.load(std::memory_order_relaxed);
   }
-  out.versions_live = state.versions_live;
+  out.versions_live = memory_->versions_live();
   out.versions_bytes = out.versions_live * (kPageBytes + sizeof(page::VersionHead));
   return out;
 }
@@ -329,7 +380,7 @@ std::vector<ParticipantInfo> DomainImpl::participants() const {
     if (!info.active) info.snapshot = 0;
     const std::uint64_t begin = record.begin_ns.load(std::memory_order_relaxed);
     if (info.active) info.age_us = now > begin ? (now - begin) / 1000 : 0;
-    if (info.active && info.snapshot < clock) info.versions_held = memory_->state().versions_live;
+    if (info.active && info.snapshot < clock) info.versions_held = memory_->versions_live();
     info.counters.begins = record.count(Count::kBegins);
     info.counters.commits = record.count(Count::kCommits);
     info.counters.queries = record.count(Count::kQueries);

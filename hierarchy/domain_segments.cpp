@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/site_impl.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 
@@ -170,6 +171,14 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
     if (const Errc error = extend(segment->number, options.size_bytes); error != Errc::kOk) return error;
   }
   if (const Errc error = engine_->map(segment->number, &segment->base); error != Errc::kOk) return error;
+  if (lines_ != nullptr) {
+    const Errc error =
+        lines_->add_segment(segment->number, segment->base, memory_->control().segments[segment->number].max_bytes);
+    if (error != Errc::kOk) {
+      (void)engine_->unmap(segment->number);
+      return error;
+    }
+  }
   segment->domain = weak_from_this();
   segment->max_bytes = memory_->control().segments[segment->number].max_bytes;
   segment->layout = options.layout;
@@ -211,7 +220,7 @@ Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
 
 Errc DomainImpl::unmap(const std::string &file) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
-  if (runs_here()) return fail(Errc::kInstanceRunning, "unmap inside an instance");
+  if (runs_here() || runs_at_lines(lines_.get())) return fail(Errc::kInstanceRunning, "unmap inside an instance");
   const std::string name = std::filesystem::path(file).lexically_normal().string();
   const std::scoped_lock guard(instance_mutex_, segments_mutex_);
   if (const Errc error = usable(); error != Errc::kOk) return error;
@@ -222,6 +231,7 @@ Errc DomainImpl::unmap(const std::string &file) noexcept {
       continue;
     }
     if (const Errc error = engine_->unmap((*it)->number); error != Errc::kOk) return fail(error, name);
+    if (lines_ != nullptr) lines_->remove_segment((*it)->number);
     (*it)->base = nullptr;
     it = segments_.erase(it);
     found = true;

@@ -125,7 +125,7 @@ Errc DurableDomain::salvage() noexcept {
       log.file_bytes != checkpoint.log_file_bytes)
     return Errc::kOk;
   const std::uint64_t before = log.durable_clock.load(std::memory_order_relaxed);
-  page::ConsistencyTree(memory_, 0).repair();
+  page::ConsistencyTree(memory_, 0, page::ConsistencyTree::Role::kGivesBack).repair();
   page::DurableLog dead(memory_, 0, platform::lock_tag(0, 0), GroupCommit{});
   const Errc error = dead.write_alone();
   if (error == Errc::kOk) recovery_.salvaged = log.durable_clock.load(std::memory_order_relaxed) - before;
@@ -171,7 +171,7 @@ void DurableDomain::attach(std::uint32_t slot) noexcept {
   const platform::LockTag tag =
       platform::lock_tag(slot, memory_.participant(slot).incarnation.load(std::memory_order_relaxed));
   log_ = std::make_unique<page::DurableLog>(memory_, slot, tag, group_);
-  tree_ = std::make_unique<page::ConsistencyTree>(memory_, slot);
+  tree_ = std::make_unique<page::ConsistencyTree>(memory_, slot, page::ConsistencyTree::Role::kGivesBack);
 }
 
 Errc DurableDomain::flush() noexcept { return log_->flush(memory_.state().clock.load(std::memory_order_acquire)); }

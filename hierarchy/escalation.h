@@ -13,6 +13,7 @@ namespace tmh::hierarchy {
 struct FailedAttempt {
   bool over_capacity = false;   // it will not fit the next time either
   bool needs_pages = false;     // it did what level 1 cannot do (allocation, plain code)
+  bool refused = false;         // level 2 did not give a page back in time
   std::uint32_t attempts = 0;   // of this instance, this one included
   std::uint64_t wasted_ns = 0;  // since its first attempt began
 };
@@ -29,13 +30,13 @@ enum class NextStep : std::uint8_t { kRetry, kEscalate, kGiveUp };
     case EscalationKind::kAlways:
       return NextStep::kEscalate;
     case EscalationKind::kOnCapacity:
-      return cannot ? NextStep::kEscalate : NextStep::kRetry;
+      return cannot || failed.refused ? NextStep::kEscalate : NextStep::kRetry;
     case EscalationKind::kAfterAttempts:
-      return cannot || many ? NextStep::kEscalate : NextStep::kRetry;
+      return cannot || failed.refused || many ? NextStep::kEscalate : NextStep::kRetry;
     case EscalationKind::kAfterWasted:
-      return cannot || long_enough ? NextStep::kEscalate : NextStep::kRetry;
+      return cannot || failed.refused || long_enough ? NextStep::kEscalate : NextStep::kRetry;
     case EscalationKind::kAdaptive:
-      return cannot || many || long_enough ? NextStep::kEscalate : NextStep::kRetry;
+      return cannot || failed.refused || many || long_enough ? NextStep::kEscalate : NextStep::kRetry;
   }
   return NextStep::kEscalate;
 }

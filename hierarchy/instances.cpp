@@ -2,6 +2,7 @@
 // Source:    thesis, section 2.1 (nested transactions are subsumed) and 3.3 (policies).
 #include <time.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "hierarchy/domain_impl.h"
@@ -12,7 +13,7 @@ namespace tmh::detail {
 
 using platform::fail;
 
-constinit std::atomic<bool> advice_idle{false};
+constinit thread_local bool advice_idle __attribute__((tls_model("initial-exec"))) = false;
 
 namespace {
 // The domain whose instance this thread runs. A child forked inside an instance inherits it, but runs nothing.
@@ -31,6 +32,10 @@ bool counts_as_attempt(AbortCause cause) noexcept {
   return cause == AbortCause::kValidation || cause == AbortCause::kConflictSelf || cause == AbortCause::kConflictOther;
 }
 }  // namespace
+
+bool page_instance_here() noexcept {
+  return running.domain != nullptr && running.fork_generation == platform::fork_generation();
+}
 
 bool DomainImpl::runs_here() const noexcept {
   return running.domain == this && running.fork_generation == platform::fork_generation();
@@ -77,7 +82,7 @@ Errc DomainImpl::begin(bool is_query) noexcept {
       return error;
     }
   }
-  advice_idle.store(engine_->is_steady(), std::memory_order_relaxed);
+  advice_idle = engine_->is_steady();
   running = {this, fork_generation_};
   nest_.push_back(is_query);
   return Errc::kOk;
@@ -91,7 +96,7 @@ void DomainImpl::leave_turn() noexcept {
 
 void DomainImpl::finish() noexcept {
   nest_.clear();
-  advice_idle.store(false, std::memory_order_relaxed);
+  advice_idle = false;
   running = {};
   instance_mutex_.unlock();
 }
@@ -181,6 +186,19 @@ void DomainImpl::backoff() noexcept {
   const std::uint64_t wait_ns = (random_ + slot_) % bound;
   const timespec wait{0, static_cast<long>(wait_ns)};
   nanosleep(&wait, nullptr);
+}
+
+// Level 1 changes what an instance of level 2 has read only after a release, which moves the clock as well.
+void DomainImpl::await_change() noexcept {
+  constexpr long kPauseNsMin = 20'000,
+                 kPauseNsMax = 1'000'000;  // nobody is woken: a change is seen within a millisecond
+  if (usable() != Errc::kOk || runs_here()) return;
+  const std::uint64_t seen = engine_->snapshot();
+  for (long pause_ns = kPauseNsMin; memory_->state().clock.load(std::memory_order_acquire) == seen;
+       pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
+    const timespec pause{0, pause_ns};
+    nanosleep(&pause, nullptr);
+  }
 }
 
 std::uint64_t DomainImpl::collect() noexcept {

@@ -63,7 +63,15 @@ namespace tmh::platform {
   X(kLineCommitPoint, "line-commit-point")         /* COMMITTED, nothing written back */                   \
   X(kLineWriteBack, "line-write-back")             /* home is new, lines still locked */                   \
   X(kLineUnlock, "line-unlock")                    /* lines unlocked, status not yet IDLE */               \
-  X(kLineRecovered, "line-recovered")              /* a dead thread's lines are free, its context not */
+  X(kLineRecovered, "line-recovered")              /* a dead thread's lines are free, its context not */   \
+  X(kRecallStart, "recall-start")                  /* level 2 takes a page: named as moving */             \
+  X(kRecallMark, "recall-mark")                    /* all its lines are in U, the page still in L */       \
+  X(kRecallDone, "recall-done")                    /* the page is at level 2 */                            \
+  X(kReleaseStart, "release-start")                /* level 1 wants a page back, nothing done */           \
+  X(kReleaseTold, "release-told")                  /* the commit log says so */                            \
+  X(kReleaseLook, "release-look")                  /* nobody uses it, it is still at level 2 */            \
+  X(kReleaseOpen, "release-open")                  /* it is in L */                                        \
+  X(kMoveRepaired, "move-repaired")                /* a dead mover's page is at level 2 */
 
 enum class Step : std::uint32_t {
 #define TMH_STEP_ENUM(id, name) id,

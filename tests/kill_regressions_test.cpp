@@ -5,7 +5,8 @@
 //             (4) a page that was read and then reclaimed by the kernel still conflicts, also after the fault ring overflowed,
 //             (5) mapping a heap and growing inside instances, in two threads, do not lock each other out,
 //             (6) a child forked while a thread grows a segment does not keep the folder locked,
-//             (7) a begin that waits while another thread closes is refused, no crash.
+//             (7) a begin that waits while another thread closes is refused, no crash,
+//             (8) a version that a dead process had sent home but not freed, and that a repair links again, hides no later commit.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -93,6 +94,58 @@ TEST_P(RegressionsModeTest, AnUnpublishedCommitLeavesNothingInASegmentUnknownToI
   });
   EXPECT_EQ(end.signal, SIGKILL);
   turn->reach(2);
+  children.expect_success();
+}
+
+// Turns: 1 to 3 all are there, 4 victim is dead, 5 reader and 6 stuck reader have seen its commit, 7 writer has committed on top of it,
+// 8 reader has seen that.
+TEST_P(RegressionsModeTest, AVersionLinkedAgainByARepairHidesNoLaterCommit) {
+  const std::string folder = folder_.path();
+  const Shared<Turn> turn;
+  Children children;
+  const auto spawn = [&](const char *name, std::uint32_t place, const auto &body) {
+    children.spawn(name, role(*turn, [&, place, body] {
+                     turn->await(place - 1);
+                     const Domain domain = Domain::open(folder, options());
+                     const Segment segment = domain.map("a.raw", raw_segment());
+                     turn->reach(place);
+                     body(domain, segment);
+                   }));
+  };
+  spawn("reader", 1, [&](const Domain &domain, const Segment &segment) {
+    turn->await(4);
+    query(domain, [&] { static_cast<void>(load(word(segment, 9))); });  // page 0 is not touched, and home has it
+    turn->reach(5);
+    turn->await(7);
+    query(domain, [&] { EXPECT_EQ(load(word(segment, 0)), 2U); });
+    turn->reach(8);
+  });
+  spawn("stuck reader", 2, [&](const Domain &domain, const Segment &segment) {
+    turn->await(5);
+    query(domain, [&] {  // keeps the writer's commit from going home
+      turn->reach(6);
+      turn->await(8);
+      EXPECT_EQ(load(word(segment, 0)), 1U);
+    });
+  });
+  spawn("writer", 3, [&](const Domain &domain, const Segment &segment) {
+    turn->await(6);
+    atomically(domain, [&] { store(word(segment, 0), load(word(segment, 0)) + 1); });  // the first to take the lock
+    EXPECT_GE(domain.counters().lock_recoveries, 1U);
+    turn->reach(7);
+    turn->await(8);
+  });
+  turn->await(3);
+  const ChildEnd end = run_in_child("victim", [&] {
+    const Domain domain = Domain::open(folder, options());
+    const Segment segment = domain.map("a.raw", raw_segment());
+    domain.begin();
+    store(word(segment, 0), std::uint64_t{1});
+    die_at(platform::Step::kGcUnlinked);
+    static_cast<void>(domain.end());
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  turn->reach(4);
   children.expect_success();
 }
 

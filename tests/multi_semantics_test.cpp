@@ -248,6 +248,33 @@ TEST_P(TwoProcessTest, AStuckReaderIsVisible) {
       });
 }
 
+TEST_P(TwoProcessTest, VersionsOfAnIdleProcessAreSentHomeByWhoeverCommits) {
+  run_pair(
+      kDiscovererWins,
+      [&](Actor &self, Turn &turn) {
+        self.domain.begin_query();
+        static_cast<void>(self.get(0));
+        turn.reach(1);
+        turn.await(2);  // the other one has committed, and commits no more
+        EXPECT_GE(self.domain.counters().versions_live, 1U) << "the snapshot needs what was there before";
+        self.domain.end_query();
+        EXPECT_TRUE(poll_until([&] {
+          self.commit(9, self.committed(9) + 1);
+          return self.domain.counters().versions_live == 0;
+        })) << "versions that nobody can read are kept";
+        EXPECT_EQ(self.committed(0), 10U);
+        turn.reach(3);
+      },
+      [&](Actor &self, Turn &turn) {
+        turn.await(1);
+        for (std::uint64_t i = 1; i <= 10; ++i) {
+          for (std::uint64_t page = 0; page < 8; ++page) self.commit(page, i);
+        }
+        turn.reach(2);
+        turn.await(3);
+      });
+}
+
 // Each reads both and writes one (write skew), or both write the same (lost update): exactly one commits.
 struct Outcomes {
   std::atomic<std::uint32_t> committed{0};

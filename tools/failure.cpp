@@ -61,6 +61,10 @@ const char *errc_name(Errc code) noexcept {
     TMH_NAME(kDurabilityMismatch);
     TMH_NAME(kBadDurability);
     TMH_NAME(kDomainInUse);
+    TMH_NAME(kBadLevels);
+    TMH_NAME(kLevelsMismatch);
+    TMH_NAME(kNeedsPages);
+    TMH_NAME(kRtmUnavailable);
 #undef TMH_NAME
   }
   return "unknown";

@@ -1,9 +1,12 @@
-// bench/support/durable_tmh.cpp -- this library as a contestant: an unmodified std::map in a segment.
+// bench/support/durable_tmh.cpp -- this library as a contestant: two ordered maps, plain serial code, in a segment.
 // Set-up:  everything by default: one heap segment, tracking, policy and group commit automatic (the environment's TMH_TRACKING,
 //          TMH_POLICY and TMH_GROUP_COMMIT are obeyed), the map is the segment's root.
-//          tmh           strict: durable at return
-//          tmh-buffered  acknowledged before it is durable; not comparable, shows what the wait costs
-//          tmh-none      no log at all; shows what the transactions cost without durability
+//          tmh           examples/trees/bptree.hpp, a B+-tree with blocks of 4 KiB, for the opponents are B-trees; strict: durable
+//                        at return
+//          tmh-std-map   an unmodified std::map, strict: each insert touches some ten pages, and writes the map's header (its size),
+//                        so that of two inserts that overlap one always runs again
+//          tmh-buffered  the B+-tree, acknowledged before it is durable; not comparable, shows what the wait costs
+//          tmh-none      the B+-tree, no log at all; shows what the transactions cost without durability
 // Retries: attempts that the library undid because another process committed a page that they had read.
 #include <functional>
 #include <map>
@@ -12,13 +15,19 @@
 
 #include "bench/support/durable_contestant.h"
 #include "bench/support/modes.h"
+#include "examples/trees/bptree.hpp"
 
 namespace tmh::bench {
 
 namespace {
 
-using Map = std::map<std::uint64_t, Value, std::less<>, allocator<std::pair<const std::uint64_t, Value>>>;
+using StdMap = std::map<std::uint64_t, Value, std::less<>, allocator<std::pair<const std::uint64_t, Value>>>;
+using Tree = trees::BPlusTree<std::uint64_t, Value, kPageBytes, allocator<std::byte>>;
 
+void insert(StdMap *map, const Record &record) { map->emplace(record.key, record.value); }
+void insert(Tree *tree, const Record &record) { tree->insert(record.key, record.value); }
+
+template <class Map>
 class TmhSession final : public Session {
  public:
   TmhSession(const Mode &mode, const std::string &folder)
@@ -34,7 +43,7 @@ class TmhSession final : public Session {
   void commit(std::span<const Record> records) override {
     atomically(domain_, [&] {
       ++attempts_;  // a local keeps what aborted attempts left in it
-      for (const Record &record : records) map_->emplace(record.key, record.value);
+      for (const Record &record : records) insert(map_, record);
     });
     ++commits_;
   }
@@ -54,15 +63,16 @@ class TmhSession final : public Session {
   std::uint64_t attempts_ = 0, commits_ = 0;
 };
 
+template <class Map>
 class Tmh final : public Contestant {
  public:
   explicit Tmh(const Mode &mode)
       : Contestant(mode.name, mode.durability == Durability::kNone ? CountsLog::kNo : CountsLog::kOfEverybody, true,
                    durability_note(mode.durability)),
         mode_(mode) {}
-  void create(const std::string &folder, const Plan &) override { (void)TmhSession(mode_, folder); }
+  void create(const std::string &folder, const Plan &) override { (void)TmhSession<Map>(mode_, folder); }
   std::unique_ptr<Session> open(const std::string &folder, unsigned) override {
-    return std::make_unique<TmhSession>(mode_, folder);
+    return std::make_unique<TmhSession<Map>>(mode_, folder);
   }
 
  private:
@@ -72,13 +82,17 @@ class Tmh final : public Contestant {
 }  // namespace
 
 void add_tmh(Contestants *all) {
-  for (const auto &[name, durability] :
-       {std::pair{"tmh", Durability::kStrict}, std::pair{"tmh-buffered", Durability::kBuffered},
-        std::pair{"tmh-none", Durability::kNone}}) {
+  const auto add = [all]<class Map>(const Map *, const char *name, Durability durability) {
     Mode mode{name};
     mode.durability = durability;
-    all->push_back(std::make_unique<Tmh>(mode));
-  }
+    all->push_back(std::make_unique<Tmh<Map>>(mode));
+  };
+  constexpr const Tree *kTree = nullptr;
+  constexpr const StdMap *kStdMap = nullptr;
+  add(kTree, "tmh", Durability::kStrict);
+  add(kStdMap, "tmh-std-map", Durability::kStrict);
+  add(kTree, "tmh-buffered", Durability::kBuffered);
+  add(kTree, "tmh-none", Durability::kNone);
 }
 
 }  // namespace tmh::bench

@@ -21,7 +21,9 @@ constexpr std::string_view kCauseNames[tmh::kAbortCauseCount] = {"none",
                                                                  "no space",
                                                                  "capacity",
                                                                  "cross-level",
-                                                                 "spurious"};
+                                                                 "spurious",
+                                                                 "needs pages"};
+static_assert(!kCauseNames[tmh::kAbortCauseCount - 1].empty());
 
 // 1234567 -> "1,234,567", whatever the locale.
 std::string grouped(std::uint64_t value) {

@@ -6,7 +6,6 @@
 // Source:    thesis, sections 2.1 to 2.3; DESIGN sections 2, 6 and 8.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -38,10 +37,13 @@ struct ParticipantInfo {
 
 namespace detail {
 class DomainImpl;
+struct RetryNow {};  // what retry() throws at level 2
 class SegmentImpl;
 struct Handles;  // makes handles of implementations
-// On while an instance runs in a process whose last instances touched no page for the first time: advice cannot help then.
-extern std::atomic<bool> advice_idle;
+// On while this thread runs an instance and the process's last instances touched no page for the first time: advice cannot help then.
+// Plain and of the thread, which alone stores it, so that a loop that advises page by page asks once: what nobody else can change, and the
+// loop's body does not, the compiler takes out of it. initial-exec: no call to find it.
+extern constinit thread_local bool advice_idle __attribute__((tls_model("initial-exec")));
 }  // namespace detail
 
 class Domain;
@@ -119,7 +121,7 @@ class Domain {
   // Inline up to here, because a hot page's advice costs more to pass on than the page costs to read. While it is idle a wrong
   // argument is not diagnosed either. Errors: kEndWithoutBegin, kNotMapped, kBadArgument.
   void advise(const void *address, Access access, std::size_t bytes = 1) const {
-    if (!detail::advice_idle.load(std::memory_order_relaxed)) advise_now(address, access, bytes);  // relaxed: a hint
+    if (!detail::advice_idle) advise_now(address, access, bytes);
   }
 
   // Durable domains; the others throw Error(kNotDurable). None stops transactions of others. Errors: kLogFailed, kDiskFull, kIo, kReadOnly.
@@ -145,6 +147,8 @@ class Domain {
   [[nodiscard]] const std::string &last_error() const noexcept;  // detail of this thread's last failure
   // Between attempts: waits as the policy says. Used by atomically(); call it in hand-written retry loops.
   void backoff() const;
+  // Sleeps until something that this thread's last instance has read may have changed, in any process (retry()).
+  void await_change() const;
   // Collects versions that nobody can read; returns how many are left. Reaps dead participants.
   std::uint64_t collect() const;
 
@@ -166,6 +170,14 @@ struct RecoverOptions {
 // Recovers a durable domain that nobody has open, as the next open would; with `until` only up to there: what came later is gone for
 // good in this folder, so work on a backup. Errors: kDomainInUse, kNotDurable, kLogDamaged, kLogMissing, kIo, kDiskFull.
 RecoveryInfo recover(const std::string &folder, const RecoverOptions &options = {});
+
+// Runs `action` once the thread's running instance, the outermost one, has committed, or when its attempt has aborted. Outside the instance:
+// it may begin another. Actions of nested instances wait for the outermost. An action must not throw. Error: kEndWithoutBegin.
+void on_commit(std::function<void()> action);
+void on_abort(std::function<void()> action);
+// In the body of atomically(): undoes it, sleeps until something that it has read has changed (by any process), and runs it again.
+// Ends the body by an exception that is no std::exception. Error: kEndWithoutBegin.
+[[noreturn]] void retry();
 
 // Segment that holds `address` in this process; empty handle when none does.
 [[nodiscard]] Segment segment_of(const void *address) noexcept;

@@ -28,8 +28,9 @@ enum class AbortCause : std::uint8_t {
   kCapacity = 8,       // level 1: more lines than the level, its capacity model or a snapshot above has room for
   kCrossLevel = 9,     // level 1: another level holds a block, and the policy decided against this instance
   kSpurious = 10,      // level 1: the capacity model's chance or time limit; RTM: no reason given
+  kNeedsPages = 11,    // level 1: it did what only level 2 can do (allocation, plain code)
 };
-inline constexpr std::size_t kAbortCauseCount = 11;
+inline constexpr std::size_t kAbortCauseCount = 12;
 
 enum class Access : std::uint8_t { kRead = 1, kReadWrite = 2 };
 

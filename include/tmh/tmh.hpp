@@ -4,7 +4,9 @@
 #include <tmh/allocator.hpp>
 #include <tmh/domain.hpp>
 #include <tmh/error.hpp>
+#include <tmh/field.hpp>
 #include <tmh/instance.hpp>
 #include <tmh/options.hpp>
 #include <tmh/root.hpp>
+#include <tmh/site.hpp>
 #include <tmh/transaction.hpp>

@@ -29,6 +29,14 @@ auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body 
         std::optional<Result> result(body());
         if (domain.end() != Status::kAborted) return *std::move(result);
       }
+    } catch (const detail::RetryNow &) {
+      if (!outermost) {
+        (void)domain.end();
+        throw;
+      }
+      domain.abort();
+      domain.await_change();
+      continue;
     } catch (...) {
       if (domain.depth() == 0) throw;  // end() itself failed, or the body ended the instance
       if (!outermost) {

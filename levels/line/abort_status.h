@@ -27,6 +27,7 @@ enum class AbortCode : std::uint8_t {
   kExclusiveHeld = 2,  // somebody has the domain's exclusive word; wait until it is free, then retry
   kUpperHolds = 3,     // level 2 holds a block that it touched
   kQueryWrote = 4,     // a query stored
+  kNeedsPages = 5,     // what it did next only level 2 can do
 };
 
 [[nodiscard]] constexpr AbortStatus explicit_abort(AbortCode code) noexcept {
@@ -54,6 +55,8 @@ enum class AbortCode : std::uint8_t {
       return explicit_abort(AbortCode::kUser);
     case AbortCause::kQueryWrote:
       return explicit_abort(AbortCode::kQueryWrote);
+    case AbortCause::kNeedsPages:
+      return explicit_abort(AbortCode::kNeedsPages);
     case AbortCause::kCrossLevel:
       return explicit_abort(AbortCode::kUpperHolds);
     case AbortCause::kNone:
@@ -74,6 +77,8 @@ enum class AbortCode : std::uint8_t {
       return AbortCause::kCrossLevel;
     case AbortCode::kQueryWrote:
       return AbortCause::kQueryWrote;
+    case AbortCode::kNeedsPages:
+      return AbortCause::kNeedsPages;
     case AbortCode::kExclusiveHeld:
       return AbortCause::kConflictOther;
     case AbortCode::kNone:

@@ -26,6 +26,8 @@ TMH_RTM void rtm_abort(AbortCode code) noexcept {
       return _xabort(static_cast<unsigned>(AbortCode::kUpperHolds));
     case AbortCode::kQueryWrote:
       return _xabort(static_cast<unsigned>(AbortCode::kQueryWrote));
+    case AbortCode::kNeedsPages:
+      return _xabort(static_cast<unsigned>(AbortCode::kNeedsPages));
     case AbortCode::kNone:
     case AbortCode::kUser:
       return _xabort(static_cast<unsigned>(AbortCode::kUser));

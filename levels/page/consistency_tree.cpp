@@ -15,13 +15,25 @@ using platform::Step;
 using platform::step;
 using storage::kNoPin;
 
-Errc ConsistencyTree::reserve(std::vector<Slot> *slots, std::size_t count) noexcept {
+namespace {
+constexpr Slot kSlotsKept = 1024;          // 4 MiB of versions: what small transactions use anyway
+constexpr std::size_t kReservedKept = 64;  // slots that a process keeps for its next commits
+constexpr std::uint64_t kUntidiedMaxNs = 100'000'000;
+constexpr std::size_t kCollectAtLeast = 256;
+}  // namespace
+
+ConsistencyTree::ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role role) noexcept
+    : memory_(memory), self_(self), role_(role), lists_(memory) {
+  if (role == Role::kKeepsSlots) reserved_.reserve(kReservedKept);
+}
+
+Errc ConsistencyTree::reserve(std::size_t count) noexcept {
   DomainState &state = memory_.state();
-  while (slots->size() < count) {
+  while (reserved_.size() < count) {
     if (state.free_version == 0) {
       // A quarter more each time (at least 1 MiB): growing stays amortised without doubling a large store.
       const std::uint32_t from = state.version_capacity;
-      const auto more = static_cast<std::uint32_t>(std::max<std::size_t>({256, from / 4, count - slots->size()}));
+      const auto more = static_cast<std::uint32_t>(std::max<std::size_t>({256, from / 4, count - reserved_.size()}));
       if (const Errc error = memory_.grow_versions(from + more); error != Errc::kOk) return error;
       state.version_capacity = from + more;
       for (Slot slot = from + more - 1; slot >= from; --slot) push_free(slot);
@@ -31,9 +43,20 @@ Errc ConsistencyTree::reserve(std::vector<Slot> *slots, std::size_t count) noexc
     state.free_version = head.next_free;
     head.owner = self_;
     head.stamp.store(kReservedStamp, std::memory_order_relaxed);
-    slots->push_back(slot);
+    reserved_.push_back(slot);
   }
   return Errc::kOk;
+}
+
+Slot ConsistencyTree::take() noexcept {
+  const Slot slot = reserved_.back();
+  reserved_.pop_back();
+  return slot;
+}
+
+void ConsistencyTree::release_reserved() noexcept {
+  for (const Slot slot : reserved_) push_free(slot);
+  reserved_.clear();
 }
 
 void ConsistencyTree::push_free(Slot slot) noexcept {
@@ -44,20 +67,14 @@ void ConsistencyTree::push_free(Slot slot) noexcept {
   state.free_version = slot;
 }
 
-void ConsistencyTree::release(Slot slot) noexcept { push_free(slot); }
-
-void ConsistencyTree::append(Slot slot) noexcept {
-  DomainState &state = memory_.state();
+// An unlinked version's slot becomes one of our reserved ones while these are few: its lines are in this core's cache, and the list of free
+// slots is everybody's. Not one at the store's end, which shrink() may cut off.
+void ConsistencyTree::recycle(Slot slot) noexcept {
+  if (role_ != Role::kKeepsSlots || reserved_.size() >= kReservedKept || slot >= kSlotsKept) return push_free(slot);
   VersionHead &head = memory_.version(slot);
-  head.list_older = state.newest;
-  head.list_newer = 0;
-  if (state.newest != 0)
-    memory_.version(state.newest).list_newer = slot;
-  else
-    state.oldest = slot;
-  state.newest = slot;
-  ++state.versions_live;
-  state.versions_live_max = std::max<std::uint64_t>(state.versions_live_max, state.versions_live);
+  head.owner = self_;
+  head.stamp.store(kReservedStamp, std::memory_order_relaxed);
+  reserved_.push_back(slot);
 }
 
 void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
@@ -68,8 +85,11 @@ void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
   head.newer = 0;
   head.older = meta.newest.load(std::memory_order_relaxed);
   head.stamp.store(stamp, std::memory_order_relaxed);  // > clock: a repair would free it
-  if (head.older != 0) memory_.version(head.older).newer = write.slot;
-  append(write.slot);
+  if (head.older != 0)
+    memory_.version(head.older).newer = write.slot;
+  else
+    memory_.state().versioned_stamp.store(stamp, std::memory_order_relaxed);  // the clock's store orders it
+  lists_.append(write.slot);
   meta.stamp.store(stamp, std::memory_order_relaxed);
   meta.newest.store(write.slot, std::memory_order_release);
 }
@@ -112,30 +132,55 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage
   step(Step::kCommitLogged);
   if (memory_.log_state() != nullptr)
     memory_.log_state()->append_lsn[stamp & 1].store(log_end, std::memory_order_relaxed);
-  state.clock.store(stamp, std::memory_order_seq_cst);  // the commit point; seq_cst: file head
+  state.clock.store(stamp, std::memory_order_release);  // the commit point; pairs with begins, and see oldest_pin()
+  // After the clock: whoever acquires it and reads the clock then finds every entry below it published.
+  state.log_published.store(state.log_head.load(std::memory_order_relaxed), std::memory_order_release);
+  untidied_count_ += writes.size();
+  unfolded_count_ += writes.size();
   step(Step::kCommitPublished);
   return stamp;
 }
 
+void ConsistencyTree::announce(PageId page) noexcept {
+  DomainState &state = memory_.state();
+  const std::uint64_t stamp = state.clock.load(std::memory_order_relaxed) + 1;
+  const std::uint64_t at = state.log_head.load(std::memory_order_relaxed);
+  CommitLogEntry &entry = memory_.log_entry(at);
+  entry.stamp.store(stamp, std::memory_order_relaxed);  // the release store of log_head orders it
+  entry.page = static_cast<std::uint64_t>(page);
+  entry.lines = 0;
+  entry.incarnation = 0;  // nobody's own: the announcer's views lose the page as well
+  entry.slot = 0;
+  entry.pages = 1;
+  entry.time_ns = 0;
+  state.log_head.store(at + 1, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
+  state.clock.store(stamp, std::memory_order_seq_cst);      // before the announcer's look at pins: see oldest_pin()
+  state.log_published.store(at + 1, std::memory_order_release);  // as in publish()
+}
+
 std::uint64_t ConsistencyTree::oldest_pin() const noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // after the clock of every commit so far: header's head
   std::uint64_t oldest = kNoPin;
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
-    oldest = std::min(oldest, memory_.participant(i).pin.load(std::memory_order_seq_cst));  // seq_cst: file head
+    oldest = std::min(oldest, memory_.participant(i).pin.load(std::memory_order_acquire));  // pairs with its withdrawal
   }
   return oldest;
 }
 
 std::uint64_t ConsistencyTree::oldest_stamp() const noexcept {
-  const Slot oldest = memory_.state().oldest;
-  return oldest == 0 ? ~0ull : memory_.version(oldest).stamp.load(std::memory_order_relaxed);
+  std::uint64_t oldest = ~0ull;
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t owner = 0; owner < high; ++owner) oldest = std::min(oldest, lists_.oldest_stamp(owner));
+  return oldest;
 }
 
 void ConsistencyTree::gather_pins() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // as in oldest_pin()
   pins_.clear();
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
-    const std::uint64_t pin = memory_.participant(i).pin.load(std::memory_order_seq_cst);
+    const std::uint64_t pin = memory_.participant(i).pin.load(std::memory_order_acquire);  // as above
     if (pin != kNoPin) pins_.push_back(pin);
   }
   if (memory_.state().fold_fence != 0) pins_.push_back(memory_.state().fold_fence);
@@ -148,7 +193,6 @@ bool ConsistencyTree::pinned_between(std::uint64_t from, std::uint64_t to) const
 }
 
 void ConsistencyTree::unlink(Slot slot) noexcept {
-  DomainState &state = memory_.state();
   VersionHead &head = memory_.version(slot);
   if (head.older != 0) memory_.version(head.older).newer = head.newer;
   if (head.newer != 0)
@@ -156,15 +200,7 @@ void ConsistencyTree::unlink(Slot slot) noexcept {
   else
     memory_.meta(PageId{head.page})
         .newest.store(head.older, std::memory_order_release);  // release: home's lines precede "no version"
-  if (head.list_older != 0)
-    memory_.version(head.list_older).list_newer = head.list_newer;
-  else
-    state.oldest = head.list_newer;
-  if (head.list_newer != 0)
-    memory_.version(head.list_newer).list_older = head.list_older;
-  else
-    state.newest = head.list_older;
-  --state.versions_live;
+  lists_.remove(slot);
 }
 
 void ConsistencyTree::fold_into(Slot newer) noexcept {
@@ -181,31 +217,86 @@ void ConsistencyTree::fold_into(Slot newer) noexcept {
   head.lines |= below.lines;
   step(Step::kMergeMasked);
   unlink(older);
-  push_free(older);
+  recycle(older);
 }
 
-std::size_t ConsistencyTree::collect(std::size_t limit) noexcept {
-  DomainState &state = memory_.state();
-  if (state.oldest == 0) return 0;
-  // What is not durable stays here (D2): a data file may be written back at any time.
-  const std::uint64_t oldest = std::min(oldest_pin(), memory_.durable_clock());
-  std::size_t sent = 0;
-  while (state.oldest != 0 && sent < limit) {
-    const Slot slot = state.oldest;
-    VersionHead &head = memory_.version(slot);
-    const PageId page{head.page};
-    if (head.stamp.load(std::memory_order_relaxed) > oldest || !memory_.knows(page)) break;
-    if (sent == 0) step(Step::kGcStart);
-    copy_lines(memory_.home(page), memory_.version_data(slot), head.lines);
-    if (platform::disk_is_watched()) memory_.tell_home_written(page, head.lines);
+// The version and, before it, the older ones of its page: other owners' lists hold them, and theirs may be visited later. Whoever may send a
+// version home may send what is older: it is durable before, and no pin precedes it.
+std::size_t ConsistencyTree::send_home(Slot slot) noexcept {
+  Slot next = slot;
+  while (memory_.version(next).older != 0) next = memory_.version(next).older;
+  for (std::size_t sent = 1;; ++sent) {
+    const VersionHead &head = memory_.version(next);
+    const Slot newer = head.newer;
+    copy_lines(memory_.home(PageId{head.page}), memory_.version_data(next), head.lines);
+    if (platform::disk_is_watched()) memory_.tell_home_written(PageId{head.page}, head.lines);
     step(Step::kGcHomeCopied);
-    unlink(slot);
+    unlink(next);
     step(Step::kGcUnlinked);
-    push_free(slot);
+    recycle(next);
     step(Step::kGcFreed);
-    ++sent;
+    if (next == slot) return sent;
+    next = newer;
+  }
+}
+
+std::size_t ConsistencyTree::collect_from(std::uint32_t owner, std::uint64_t up_to, std::size_t limit) noexcept {
+  const storage::VersionList &list = lists_.of(owner);
+  std::size_t sent = 0;
+  while (list.oldest != 0 && sent < limit) {
+    const VersionHead &head = memory_.version(list.oldest);
+    if (head.stamp.load(std::memory_order_relaxed) > up_to || !memory_.knows(PageId{head.page})) break;
+    if (sent == 0) step(Step::kGcStart);
+    sent += send_home(list.oldest);
   }
   return sent;
+}
+
+std::size_t ConsistencyTree::collect(std::size_t limit, std::uint64_t up_to) noexcept {
+  const std::uint32_t high = memory_.participants_high();
+  // What is not durable stays here (D2): a data file may be written back at any time.
+  up_to = std::min(up_to, memory_.durable_clock());
+  bool pins_are_read = false;
+  std::size_t sent = 0;
+  for (std::uint32_t owner = 0; owner < high && sent < limit; ++owner) {
+    if (lists_.oldest_stamp(owner) > up_to) continue;
+    if (!pins_are_read) up_to = std::min(up_to, oldest_pin());
+    pins_are_read = true;
+    sent += collect_from(owner, up_to, limit - sent);
+  }
+  return sent;
+}
+
+bool ConsistencyTree::is_tidying_due(std::uint64_t now_ns, std::size_t patience) const noexcept {
+  if (!holds_own() || lists_.oldest_stamp(self_) > memory_.durable_clock()) return false;
+  return !blocked_ || untidied_count_ >= patience || now_ns - tidied_ns_ > kUntidiedMaxNs;
+}
+
+void ConsistencyTree::tidy_own(std::uint64_t now_ns) noexcept {
+  const std::size_t limit = std::max(kCollectAtLeast, 2 * untidied_count_);
+  const std::uint64_t pin = oldest_pin();
+  const bool all_tried = collect_from(self_, std::min(pin, memory_.durable_clock()), limit) < limit;
+  blocked_ = all_tried && holds_own() && lists_.oldest_stamp(self_) > pin;
+  if (blocked_) fold_new();  // what no pin keeps goes home anyway, and soon
+  untidied_count_ = 0;
+  tidied_ns_ = now_ns;
+}
+
+// Newest first: each version takes in what lies below it in its page, and stays itself. Nothing that is not durable is folded: it is looked at
+// again, but not before as many new ones were published, so that each is looked at twice on average, however far the log is behind.
+void ConsistencyTree::fold_new() noexcept {
+  if (unfolded_count_ < undurable_count_) return;
+  gather_pins();
+  const std::uint64_t durable = memory_.durable_clock();
+  const Slot newest = lists_.of(self_).newest;
+  unfolded_count_ = undurable_count_ = 0;
+  for (Slot slot = newest; slot != 0; slot = memory_.version(slot).list_older) {
+    const std::uint64_t stamp = memory_.version(slot).stamp.load(std::memory_order_relaxed);
+    if (stamp <= folded_stamp_) break;
+    if (stamp > durable) ++undurable_count_;
+    fold_below(slot);
+  }
+  folded_stamp_ = std::min(durable, memory_.version(newest).stamp.load(std::memory_order_relaxed));
 }
 
 void ConsistencyTree::fold_below(Slot slot) noexcept {
@@ -220,16 +311,12 @@ void ConsistencyTree::fold_below(Slot slot) noexcept {
   }
 }
 
-void ConsistencyTree::fold_written(const std::vector<Write> &writes, std::uint64_t stamp) noexcept {
-  gather_pins();
-  for (const Write &write : writes) {
-    if (memory_.version(write.slot).stamp.load(std::memory_order_relaxed) == stamp) fold_below(write.slot);
-  }
-}
-
 void ConsistencyTree::fold_all() noexcept {
   gather_pins();
-  for (Slot slot = memory_.state().oldest; slot != 0; slot = memory_.version(slot).list_newer) fold_below(slot);
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t owner = 0; owner < high; ++owner) {
+    for (Slot slot = lists_.of(owner).newest; slot != 0; slot = memory_.version(slot).list_older) fold_below(slot);
+  }
 }
 
 namespace {
@@ -299,8 +386,9 @@ void ConsistencyTree::repair() noexcept {
   step(Step::kRepairStart);
   DomainState &state = memory_.state();
   const std::uint64_t clock = state.clock.load(std::memory_order_relaxed);
-  state.oldest = state.newest = state.free_version = 0;
-  state.versions_live = 0;
+  state.free_version = 0;
+  lists_.reset(self_);
+  const std::uint32_t owners = std::max(memory_.participants_high(), self_ + 1);
   bool all_known = true;
   Slot living = 0;
   for (Slot slot = 1; slot < state.version_capacity; ++slot) {
@@ -314,6 +402,7 @@ void ConsistencyTree::repair() noexcept {
     // Also for a slot that is freed below: a page of a segment unknown here may still point at it.
     all_known = all_known && (!memory_.exists(page) || memory_.knows(page));
     if (stamp == kReservedStamp) continue;
+    if (head.owner >= owners) head.owner = self_;                // damaged
     if (stamp == 0 || stamp > clock || !memory_.exists(page)) {  // free, never committed, or damaged
       push_free(slot);
       continue;
@@ -332,7 +421,7 @@ void ConsistencyTree::repair() noexcept {
       if (head.older != 0) memory_.version(head.older).newer = slot;
       memory_.meta(page).newest.store(slot, std::memory_order_release);
     }
-    append(slot);
+    lists_.append(slot);
     slot = next;
   }
   for (Slot slot = 1; slot < state.version_capacity; ++slot) {  // pages without versions
@@ -345,18 +434,18 @@ void ConsistencyTree::repair() noexcept {
        i < kLogEntries && head > 0 && memory_.log_entry(head - 1).stamp.load(std::memory_order_relaxed) > clock; ++i)
     head -= memory_.log_entry(head - 1).page == kWideCommit && head > kLogEntries ? kLogEntries + 1 : 1;
   state.log_head.store(head, std::memory_order_release);
+  state.log_published.store(head, std::memory_order_release);
   // A segment that this process has not opened yet: whoever takes the lock next outside a handler opens it and repairs again.
   state.repair_again = all_known ? 0 : 1;
-  ++state.repairs;
+  state.repairs.fetch_add(1, std::memory_order_relaxed);  // the clock's next store orders it
   step(Step::kRepairDone);
 }
 
 void ConsistencyTree::shrink() noexcept {
-  constexpr Slot kKeepSlots = 1024;  // 4 MiB: what small transactions use anyway
   DomainState &state = memory_.state();
   Slot end = state.version_capacity;
-  while (end > kKeepSlots && memory_.version(end - 1).stamp.load(std::memory_order_relaxed) == 0) --end;
-  if (state.version_capacity - end < kKeepSlots) return;
+  while (end > kSlotsKept && memory_.version(end - 1).stamp.load(std::memory_order_relaxed) == 0) --end;
+  if (state.version_capacity - end < kSlotsKept) return;
   // Capacity and free list first: death before the cut leaves a file that is longer than needed.
   state.version_capacity = end;
   state.free_version = 0;

@@ -18,7 +18,7 @@ using platform::fail_errno;
 
 namespace {
 
-constexpr std::uint64_t kMetaChunkPages = 4096;
+constexpr std::uint64_t kMetaChunkPages = 1024;
 using Blocks = platform::GrowingFile::Blocks;
 
 constexpr const char *kRebuildable[] = {"tmh.state",   "tmh.participants", "tmh.versions.head", "tmh.versions.data",
@@ -157,7 +157,7 @@ Errc DomainMemory::bound_state() noexcept {
   };
   const std::uint64_t slots =
       std::min(items_of(version_heads_file_, sizeof(VersionHead)), items_of(version_data_, kPageBytes));
-  if (state_->version_capacity > slots && state_->versions_live > 0)
+  if (state_->version_capacity > slots && versions_live() > 0)
     return fail(Errc::kCorrupt, path("tmh.versions.*") + " are shorter than tmh.state says, and hold committed data");
   if (state_->version_capacity > slots || state_->version_capacity == 0)
     state_->version_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(slots, kVersionsMax)));
@@ -367,11 +367,23 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
     record.last_flush.store(0, std::memory_order_relaxed);
     for (auto &count : record.counts) count.store(0, std::memory_order_relaxed);
     record.state.store(1, std::memory_order_release);
-    if (i >= participants_high()) state_->participants_high.store(i + 1, std::memory_order_release);
+    if (i >= participants_high()) {
+      // Nobody has ever looked at this slot's list, so whatever is there nobody vouches for.
+      record.versions.oldest = record.versions.newest = 0;
+      record.versions.live_count.store(0, std::memory_order_relaxed);
+      state_->participants_high.store(i + 1, std::memory_order_release);
+    }
     *slot = i;
     return Errc::kOk;
   }
   return fail(Errc::kTooManyParticipants, "65536 processes are attached");
+}
+
+std::uint64_t DomainMemory::versions_live() const noexcept {
+  std::uint64_t live = 0;
+  for (std::uint32_t i = 0; i < participants_high(); ++i)
+    live += participants_[i].versions.live_count.load(std::memory_order_relaxed);
+  return live;
 }
 
 bool DomainMemory::anyone_alive() const noexcept {
@@ -386,7 +398,7 @@ Errc DomainMemory::allocate_blocks(PageId first, std::uint64_t page_count) noexc
   if (const Errc error = memory.home.allocate_blocks(storage::page_offset(first), page_count * kPageBytes);
       error != Errc::kOk)
     return error;
-  // Metadata is 1/256 of home: asked for in chunks of 64 KiB, once per process. Home's blocks never straddle two chunks.
+  // Metadata is 1/64 of home: asked for in chunks of 64 KiB, once per process. Home's blocks never straddle two chunks.
   const std::uint64_t chunk = static_cast<std::uint64_t>(storage::page_index(first)) / kMetaChunkPages;
   if (memory.meta_chunks[chunk]) return Errc::kOk;
   const std::uint64_t offset = chunk * kMetaChunkPages * sizeof(PageMeta);

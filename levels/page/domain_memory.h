@@ -44,6 +44,8 @@ class DomainMemory {
   [[nodiscard]] std::uint32_t participants_high() const noexcept {
     return state_->participants_high.load(std::memory_order_acquire);  // pairs with the release in attach_slot()
   }
+  // Versions that are not home. Exact under the domain lock.
+  [[nodiscard]] std::uint64_t versions_live() const noexcept;
   [[nodiscard]] VersionHead &version(Slot slot) const noexcept { return version_heads_[slot]; }
   [[nodiscard]] std::byte *version_data(Slot slot) const noexcept {
     return version_data_.base() + std::uint64_t{slot} * kPageBytes;

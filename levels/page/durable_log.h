@@ -74,6 +74,7 @@ class DurableLog {
 
  private:
   [[nodiscard]] Errc write_published() noexcept;
+  [[nodiscard]] Errc timed_write() noexcept;
   [[nodiscard]] Errc append_commit(std::uint64_t stamp, std::uint64_t *position) noexcept;
   [[nodiscard]] Errc append_wide(const CommitLogEntry &first) noexcept;
   [[nodiscard]] Errc append_page(Slot slot, PageId page, LineMask lines, const CommitLogEntry &first) noexcept;
@@ -84,6 +85,7 @@ class DurableLog {
   [[nodiscard]] Errc make_files_up_to(storage::Lsn end) noexcept;
   void await_company() const noexcept;
   void follow(std::uint32_t event) noexcept;
+  [[nodiscard]] bool sleep(std::uint32_t event, long timeout_ns) noexcept;
   struct Crowd {
     std::uint32_t active = 0, waiting = 0;
   };

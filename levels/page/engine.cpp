@@ -37,7 +37,7 @@ Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
       slot_(slot),
       lock_tag_(platform::lock_tag(slot, memory.participant(slot).incarnation.load(std::memory_order_relaxed))),
       detection_(detection),
-      tree_(memory, slot),
+      tree_(memory, slot, ConsistencyTree::Role::kKeepsSlots),
       accesses_(memory, slot),
       views_(std::make_unique<View[]>(storage::kSegmentsMax)) {
   instance_ = self().incarnation.load(std::memory_order_relaxed)
@@ -49,7 +49,7 @@ Engine::~Engine() {
 }
 
 Errc Engine::start(Tracking wanted, bool alone) noexcept {
-  for (PageList *list : {&kept_, &private_, &fresh_, &blocks_}) {
+  for (PageList *list : {&kept_, &private_, &fresh_, &blocks_, &undone_, &resident_}) {
     if (const Errc error = list->reserve(); error != Errc::kOk) return error;
   }
   if (const Errc error = twins_.reserve(); error != Errc::kOk) return error;
@@ -65,11 +65,13 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
     }
     tree_.repair();
     accesses_.rebuild();
+    if (lower_ != nullptr) lower_->repair();
   }
   reap_dead();
   tree_.collect(~std::size_t{0});
-  synced_ = memory_.state().clock.load(std::memory_order_relaxed);
+  synced_ = kept_synced_ = memory_.state().clock.load(std::memory_order_relaxed);
   synced_position_ = memory_.state().log_head.load(std::memory_order_relaxed);
+  repairs_seen_ = memory_.state().repairs.load(std::memory_order_relaxed);
   resync_needed_ = false;
   unlock();
   return Errc::kOk;
@@ -159,8 +161,12 @@ Errc Engine::map(std::uint32_t segment, std::byte **out) noexcept {
       error != Errc::kOk)
     return error;
   view.pages = reinterpret_cast<LocalPage *>(view.pages_memory.base());
+  if (lower_ != nullptr)
+    if (const Errc error = view.open_blocks.reserve(record.max_bytes / kPageBytes / 512 + 1); error != Errc::kOk)
+      return error;
   std::byte *base = nullptr;
-  if (const Errc error = memory_.segment(segment).home.map_view(record.address, silent(), &base); error != Errc::kOk) {
+  if (const Errc error = memory_.segment(segment).home.map_view(record.address, silent() && lower_ == nullptr, &base);
+      error != Errc::kOk) {
     if (error != Errc::kAddressInUse) return error;
     char address[32];
     std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(record.address));
@@ -192,12 +198,14 @@ Errc Engine::unmap(std::uint32_t segment) noexcept {
   if (view.base == nullptr) return Errc::kNotMapped;
   if (running_) return Errc::kSegmentInUse;
   drop_all();
+  lose_all(segment);
   last_bytes_ = 0;
   platform::withdraw_fault_range(reinterpret_cast<std::uintptr_t>(view.base));
   munmap(view.base, view.bytes);
   view.base = nullptr;
   view.pages = nullptr;
   view.pages_memory.release();
+  view.open_blocks.release();
   std::erase(mapped_, segment);
   return Errc::kOk;
 }
@@ -216,8 +224,9 @@ void Engine::lock(LockContext context) noexcept {
   if (context == LockContext::kNormal) (void)memory_.open_segments();
   tree_.repair();
   accesses_.rebuild();
+  if (lower_ != nullptr) lower_->repair();
   self().add(Count::kLockRecoveries, inherited ? 1 : 0);
-  next_reap_ns_ = 0;
+  next_reap_ns_.store(0, std::memory_order_relaxed);
 }
 
 void Engine::reap(std::uint32_t slot) noexcept {
@@ -230,6 +239,7 @@ void Engine::reap(std::uint32_t slot) noexcept {
         1);
   tree_.release_reserved_of(slot);
   accesses_.remove_all(slot);
+  if (lower_ != nullptr) lower_->reap(slot);
   std::uint32_t turn = slot + 1;
   if (state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed)) platform::futex_wake(state.turn);
   dead.instance.store(0, std::memory_order_relaxed);
@@ -252,17 +262,16 @@ void Engine::reap_dead() noexcept {
   }
 }
 
-void Engine::reap_suspects() noexcept {
-  const std::uint64_t now = platform::coarse_ns();
-  if (now < next_reap_ns_) return;
-  next_reap_ns_ = now + kReapPeriodNs;
+void Engine::reap_suspects(std::uint64_t now) noexcept {
+  if (now < next_reap_ns_.load(std::memory_order_relaxed)) return;
+  next_reap_ns_.store(now + kReapPeriodNs, std::memory_order_relaxed);
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     storage::Participant &other = memory_.participant(i);
     const bool runs =
         other.instance.load(std::memory_order_relaxed) != 0 || other.pin.load(std::memory_order_relaxed) != kNoPin;
     if (i == slot_ || !runs) continue;
-    if (now - other.begin_ns.load(std::memory_order_relaxed) < kSuspectAfterNs || !other.is_gone()) continue;
+    if (now < other.begin_ns.load(std::memory_order_relaxed) + kSuspectAfterNs || !other.is_gone()) continue;
     reap(i);
     self().add(Count::kReaped, 1);
   }
@@ -274,7 +283,7 @@ std::uint64_t Engine::collect() noexcept {
   reap_dead();
   tree_.collect(~std::size_t{0});
   tree_.fold_all();
-  const std::uint64_t left = memory_.state().versions_live;
+  const std::uint64_t left = memory_.versions_live();
   tree_.shrink();
   unlock();
   return left;
@@ -287,8 +296,7 @@ void Engine::detach() noexcept {
   lock();
   reap_dead();
   tree_.collect(~std::size_t{0});
-  for (const Slot slot : reserved_) tree_.release(slot);
-  reserved_.clear();
+  tree_.release_reserved();
   storage::Participant &own = self();
   accesses_.remove_all(slot_);
   for (std::size_t i = 0; i < std::size(memory_.state().retired_counts); ++i)

@@ -26,6 +26,7 @@
 #include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
 #include "levels/page/local_pages.h"
+#include "levels/page/lower_level.h"
 #include "platform/fault_handler.h"
 #include "platform/fault_ring.h"
 #include "platform/page_tables.h"
@@ -43,6 +44,7 @@ struct View {
   std::uint64_t bytes = 0;
   LocalPage *pages = nullptr;
   ReservedArray pages_memory;
+  ReservedArray open_blocks;  // with a level below: a byte per block, not 0: accessible but for guards
 };
 
 class Engine {
@@ -59,6 +61,8 @@ class Engine {
 
   // Durable domains: before the first instance.
   void use_log(DurableLog *log) noexcept { log_ = log; }
+  // Domains with a level below: before start(). REQUIRES lazy detection.
+  void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
 
   [[nodiscard]] Errc map(std::uint32_t segment, std::byte **view) noexcept;
@@ -92,6 +96,12 @@ class Engine {
   // Leaves the domain: everything that can go home goes; the participant's slot is free afterwards.
   void detach() noexcept;
 
+  // For work of the hierarchy under the domain lock; by any thread of this process, not in a handler.
+  void lock_domain() noexcept { lock(LockContext::kHandler); }
+  void unlock_domain() noexcept { unlock(); }
+  // REQUIRES the domain lock. Cleans up after participants that have died.
+  void reap_dead() noexcept;
+
   [[nodiscard]] ConsistencyTree &tree() noexcept { return tree_; }
   [[nodiscard]] DomainMemory &memory() noexcept { return memory_; }
   [[nodiscard]] std::uint64_t begin_age() noexcept {
@@ -105,8 +115,7 @@ class Engine {
   void unlock() noexcept { memory_.state().lock.unlock(); }
   static bool slot_alive(void *context, std::uint32_t slot) noexcept;
   void reap(std::uint32_t slot) noexcept;
-  void reap_dead() noexcept;
-  void reap_suspects() noexcept;
+  void reap_suspects(std::uint64_t now_ns) noexcept;
   [[nodiscard]] storage::Participant &self() const noexcept { return memory_.participant(slot_); }
   [[nodiscard]] Errc choose_tracking(Tracking wanted) noexcept;
   [[nodiscard]] Errc open_kernel_tracking() noexcept;
@@ -119,18 +128,26 @@ class Engine {
     return tracking_.tracking == Tracking::kSignalHot || tracking_.tracking == Tracking::kKernelHot;
   }
   [[nodiscard]] bool eager() const noexcept { return detection_ == Detection::kEager; }
+  // Others may store Participant::failed_instance: eager policies, and level 1's abort-upper.
+  [[nodiscard]] bool may_be_failed() const noexcept { return eager() || lower_ != nullptr; }
 
   // engine_touch.cpp: first touches
   static platform::FaultAnswer on_fault(void *context, const platform::Fault &fault) noexcept;
   [[nodiscard]] bool touch(View &view, PageId page, bool is_write) noexcept;
-  void touch_guarded(PageId page) noexcept;
+  void touch_guarded(View &view, PageId page) noexcept;
+  [[nodiscard]] bool is_closed(const LocalPage &page) const noexcept;
+  [[nodiscard]] bool take_from_below(PageId page) noexcept;
+  [[nodiscard]] bool extend() noexcept;
+  void open_closed(View &view, PageId page) noexcept;
   void register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept;
   void fail_instance(AbortCause cause) noexcept;
   void list_as(PageId page, PageState state) noexcept;
   void open_page(View &view, PageId page, bool is_write) noexcept;
   void open_block(View &view, PageId page) noexcept;
   [[nodiscard]] bool needs_versions(PageId page) const noexcept;
-  void make_private(PageId page) noexcept;
+  [[nodiscard]] bool read_versions(PageId page, std::uint32_t *twin) noexcept;
+  void read_snapshot(PageId page, std::byte *to) noexcept;
+  void make_private(PageId page, std::uint32_t twin) noexcept;
   [[nodiscard]] std::uint64_t block_pages() const noexcept;
   void collect_touched() noexcept;
   void classify(PageList &list) noexcept;
@@ -141,6 +158,7 @@ class Engine {
 
   // engine_begin.cpp: snapshots
   [[nodiscard]] bool pin_without_lock() noexcept;
+  [[nodiscard]] bool views_stand() noexcept;
   [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *position) noexcept;
   void discard_outside_touches() noexcept;
   void pull() noexcept;
@@ -151,6 +169,10 @@ class Engine {
   void drop_run(PageId first, std::uint64_t page_count) noexcept;
   void drop_spans() noexcept;
   void guard(PageId page) noexcept;
+  void lose(PageId page) noexcept;
+  static constexpr std::uint32_t kAllSegments = ~0u;
+  void lose_all(std::uint32_t segment_or_all) noexcept;
+  void announce_snapshot(std::uint64_t clock) noexcept;
 
   // engine_end.cpp: writesets, validation, settling
   void find_writes() noexcept;
@@ -162,6 +184,7 @@ class Engine {
   [[nodiscard]] Errc lock_with_log_space(storage::Lsn *log_end) noexcept;
   void lock_when_turn_allows() noexcept;
   void wait_for_turn(std::uint32_t holder) noexcept;
+  void sweep(std::uint64_t now_ns) noexcept;
   void settle_committed() noexcept;
   [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
   void settle_private() noexcept;
@@ -193,7 +216,8 @@ class Engine {
   const Detection detection_;
   ConsistencyTree tree_;
   AccessTable accesses_;
-  DurableLog *log_ = nullptr;  // durable domains only
+  DurableLog *log_ = nullptr;    // durable domains only
+  LowerLevel *lower_ = nullptr;  // domains with a level below only
   TrackingReport tracking_;
   platform::FaultAroundSwitch fault_around_;
   platform::PageMap page_map_;
@@ -207,20 +231,25 @@ class Engine {
   PageList private_;  // of these, kPrivate
   PageList fresh_;    // touched silently in this instance, not yet classified
   PageList blocks_;   // escalated signal tracking: first pages of blocks opened for writing
+  PageList
+      undone_;  // made private as of before what the level below has changed: no log entry will ever bring them up to date
+  PageList resident_;  // with a level below: pages that are or were kResident
   Twins twins_;
   std::vector<Write> writes_;
-  std::vector<Slot> reserved_;
 
   std::uint64_t snapshot_ = 0;         // of the running instance
+  std::uint64_t line_snapshot_ = 0;    // the same on the clock of the level below
   std::uint64_t synced_ = 0;           // clock at which the views stand
-  std::uint64_t synced_position_ = 0;  // in the commit log
+  std::uint64_t synced_position_ = 0;  // in the commit log: entries before it are stamped <= synced_
+  std::uint64_t kept_synced_ = 0;      // >= synced_: clock at which the kept pages stand; others may need a guard yet
   std::uint64_t instance_ = 0;
   std::uint64_t protections_ = 0;  // VMA-splitting calls since the views were last reset
   std::uint32_t steady_ends_ = 0;  // in a row, without a first touch
   std::uint64_t quiet_ends_ = 0;   // since the last drop of kept pages
   std::uint64_t keep_period_ = 1024;
   std::uint32_t calm_commits_ = 0;
-  std::uint64_t next_reap_ns_ = 0;
+  std::atomic<std::uint64_t> next_reap_ns_{0};  // relaxed: a hint; lock_domain() comes from other threads
+  std::uint64_t next_sweep_ns_ = 0;
   std::uintptr_t query_wrote_ = 0;
   ConflictPolicy policy_ = ConflictPolicy::kOldestWins;
   bool running_ = false;
@@ -230,6 +259,8 @@ class Engine {
   bool failed_ = false;           // eager: own policy or lack of space
   AbortCause failed_cause_ = AbortCause::kNone;
   bool resync_needed_ = true;
+  std::uint64_t repairs_seen_ = 0;
+  bool follow_needed_ = false;  // a page lost its guard while it had a version: the log since synced_ tells
   std::uint32_t fork_generation_ = platform::fork_generation();
 };
 

@@ -7,6 +7,7 @@
 #include "levels/page/engine.h"
 #include "levels/page/engine_thread.h"
 #include "levels/page/lines.h"
+#include "platform/prefetch.h"
 #include "platform/process.h"
 #include "platform/steps.h"
 
@@ -25,8 +26,9 @@ namespace {
 constexpr std::size_t kCollectPerBegin = 256;
 // Following the log page by page costs more than starting again beyond this many entries.
 constexpr std::uint64_t kFollowMax = 1u << 16;
-constexpr std::uint32_t kAllSegments = ~0u;
 constexpr int kUnlockedRounds = 4;
+// Looking at the stamps of this many pages costs no more than reading one log entry that another process wrote.
+constexpr std::size_t kFewPages = 16;
 }  // namespace
 
 Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept {
@@ -55,11 +57,11 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   if (!pin_without_lock()) {
     lock();
     step(Step::kBeginLocked);
-    reap_suspects();
+    reap_suspects(platform::coarse_ns());
     tree_.collect(kCollectPerBegin);
     pull();
     snapshot_ = state.clock.load(std::memory_order_relaxed);
-    own.pin.store(snapshot_, std::memory_order_seq_cst);
+    announce_snapshot(snapshot_);
     unlock();
   }
   step(Step::kBeginPinned);
@@ -68,26 +70,60 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   return Errc::kOk;
 }
 
+// The clock below is read between the store of the pin and the last look at our own clock: so both belong to one cut (PROTOCOL.md).
+void Engine::announce_snapshot(std::uint64_t clock) noexcept {
+  if (lower_ != nullptr)
+    self().line_pin.store(lower_->clock(), std::memory_order_relaxed);  // the pin's store orders it
+  self().pin.store(clock, std::memory_order_seq_cst);
+  if (lower_ != nullptr) line_snapshot_ = lower_->clock();
+}
+
 // Announces the snapshot without the lock when no foreign commit since the last instance concerns what this process holds. Wait-free for
 // others; a few rounds, for a commit between reading the clock and the pin means another try.
 bool Engine::pin_without_lock() noexcept {
   DomainState &state = memory_.state();
   if (resync_needed_) return false;
+  // The log entry that this instance will write if it commits, or one more: fetching it under the lock would keep others waiting for 70 ns.
+  platform::prefetch_to_write(&memory_.log_entry(state.log_head.load(std::memory_order_relaxed) + 1));
   for (int round = 0; round < kUnlockedRounds; ++round) {
+    // Before the clock (acquire): entries below it are then stamped <= clock.
+    const std::uint64_t published = state.log_published.load(std::memory_order_acquire);
     const std::uint64_t clock =
         state.clock.load(std::memory_order_acquire);  // acquire: the log entries of its commits are there
     std::uint64_t position = synced_position_;
-    if (clock != synced_ && !foreign_commits_are_elsewhere(clock, &position)) return false;
-    // seq_cst store, then seq_cst load: see consistency_tree.h. A commit after the load finds our pin.
-    self().pin.store(clock, std::memory_order_seq_cst);
+    bool follow = false;
+    if (clock != synced_) {
+      if (state.repairs.load(std::memory_order_relaxed) != repairs_seen_) return false;
+      follow = lower_ != nullptr || !views_stand();  // stamps do not tell of pages that went below
+      if (follow && !foreign_commits_are_elsewhere(clock, &position)) return false;
+      if (!follow) position = std::max(position, published);
+    }
+    // seq_cst store, then seq_cst load: see consistency_tree.h. Who reads pins after a later commit finds ours.
+    announce_snapshot(clock);
     if (state.clock.load(std::memory_order_seq_cst) == clock) {
-      snapshot_ = synced_ = clock;
+      snapshot_ = synced_ = kept_synced_ = clock;
       synced_position_ = position;
+      if (follow) follow_needed_ = false;
       return true;
     }
     self().pin.store(kNoPin, std::memory_order_relaxed);
   }
   return false;
+}
+
+// The same as foreign_commits_are_elsewhere(), without looking at a line that another process wrote when its commits were elsewhere: few
+// pages are kept, none was committed since, and no page that is not kept has become one whose home must not be shown. False: perhaps.
+// REQUIRES: the clock has been acquired; the stamps of its commits are there. No repair since the last pull().
+bool Engine::views_stand() noexcept {
+  if (silent() && (follow_needed_ || memory_.state().versioned_stamp.load(std::memory_order_relaxed) > synced_))
+    return false;
+  if (kept_.size() > kFewPages) return false;
+  for (const PageId page : kept_) {
+    const PageState shown = local(page).state;
+    if (shown == PageState::kAbsent || shown == PageState::kGuarded) continue;
+    if (memory_.meta(page).stamp.load(std::memory_order_relaxed) > kept_synced_) return false;
+  }
+  return true;
 }
 
 // True when every commit up to `clock` that this process has not followed yet left alone what its views show: *position is then behind
@@ -106,6 +142,10 @@ bool Engine::foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *p
     if (entry.incarnation == own) continue;
     const PageId page{entry.page};
     if (!is_mapped(page)) continue;
+    if (entry.lines == 0) {
+      if ((local(page).lists & kResident) != 0) return false;
+      continue;
+    }
     const PageState shown = local(page).state;
     if (shown == PageState::kGuarded || (shown == PageState::kAbsent && !silent())) continue;
     // A page mapped from home, or that would be: right as soon as home has the commit. acquire: see needs_versions().
@@ -136,6 +176,7 @@ void Engine::pull() noexcept {
   const std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
   if (resync_needed_ || head - synced_position_ > std::min(kLogEntries, kFollowMax)) {
     drop_all();
+    lose_all(kAllSegments);
     if (silent()) guard_pending(kAllSegments);
     resync_needed_ = false;
   } else {
@@ -144,13 +185,22 @@ void Engine::pull() noexcept {
       const CommitLogEntry &entry = memory_.log_entry(at);
       if (entry.incarnation != own && is_mapped(PageId{entry.page})) refresh(entry);
     }
+    // A repair may have linked a version again that had gone home just before: no log entry tells that its page has one.
+    if (silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_) guard_pending(kAllSegments);
   }
-  synced_ = state.clock.load(std::memory_order_relaxed);
+  repairs_seen_ = state.repairs.load(std::memory_order_relaxed);
+  synced_ = kept_synced_ = state.clock.load(std::memory_order_relaxed);
   synced_position_ = head;
+  follow_needed_ = false;
 }
 
 void Engine::refresh(const CommitLogEntry &entry) noexcept {
   const PageId page{entry.page};
+  if (entry.lines == 0) {
+    // While an instance runs (extend()) nothing is taken from it: a release that found it running has told and then given up.
+    if (!running_ || !lower_->is_resident(page)) lose(page);
+    return;
+  }
   LocalPage &l = local(page);
   const bool versioned = memory_.meta(page).newest.load(std::memory_order_relaxed) != 0;
   switch (l.state) {
@@ -167,7 +217,9 @@ void Engine::refresh(const CommitLogEntry &entry) noexcept {
       if (versioned) drop_page(page);
       break;
     case PageState::kAbsent:
-      if (versioned && silent()) guard(page);
+      // Also when home has it by now: a page that others go on writing, and we leave alone, would bring us here at each of their commits.
+      if (silent() && (versioned || (l.lists & kWrittenElsewhere) != 0)) guard(page);
+      l.lists |= kWrittenElsewhere;
       break;
     case PageState::kGuarded:
       break;
@@ -185,20 +237,48 @@ void Engine::guard(PageId page) noexcept {
   local(page).state = PageState::kGuarded;
 }
 
+// The level below has the page, or may have it: the next touch must ask.
+void Engine::lose(PageId page) noexcept {
+  LocalPage &l = local(page);
+  if ((l.lists & kResident) == 0) return;
+  l.lists &= static_cast<std::uint8_t>(~kResident);
+  if (l.state == PageState::kGuarded) return;
+  drop_page(page);
+  if (silent() && l.state == PageState::kAbsent) guard(page);
+}
+
+void Engine::lose_all(std::uint32_t segment) noexcept {
+  std::size_t still = 0;
+  for (std::size_t i = 0; i < resident_.size(); ++i) {
+    const PageId page = resident_[i];
+    if (segment != kAllSegments && storage::segment_number(page) != segment) {
+      resident_[still++] = page;
+      continue;
+    }
+    lose(page);
+    local(page).lists &= static_cast<std::uint8_t>(~kInResident);
+  }
+  resident_.truncate(still);
+}
+
 // REQUIRES the lock. Pages whose newest content is not home yet must not be mapped silently.
 void Engine::guard_pending(std::uint32_t segment) noexcept {
-  for (Slot slot = memory_.state().oldest; slot != 0; slot = memory_.version(slot).list_newer) {
-    const PageId page{memory_.version(slot).page};
-    if (!is_mapped(page) || (segment != kAllSegments && storage::segment_number(page) != segment)) continue;
-    LocalPage &l = local(page);
-    if (l.state == PageState::kAbsent) guard(page);
+  const std::uint32_t owners = memory_.participants_high();
+  for (std::uint32_t owner = 0; owner < owners; ++owner) {
+    for (Slot slot = memory_.participant(owner).versions.oldest; slot != 0; slot = memory_.version(slot).list_newer) {
+      const PageId page{memory_.version(slot).page};
+      if (!is_mapped(page) || (segment != kAllSegments && storage::segment_number(page) != segment)) continue;
+      if (local(page).state == PageState::kAbsent) guard(page);
+    }
   }
 }
 
 // Neighbouring pages are as if never touched. Needs no lock: versions it does not see here are stamped later than the next pull's start.
 void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
   std::byte *at = address_of(first);
-  platform::drop(at, page_count * kPageBytes);
+  const auto versioned = [&](PageId page) { return memory_.meta(page).newest.load(std::memory_order_acquire) != 0; };
+  const bool guard_drops = silent() && page_count == 1 && versioned(first);
+  if (!guard_drops) platform::drop(at, page_count * kPageBytes);
   if (!silent()) {
     mprotect(at, page_count * kPageBytes, PROT_NONE);
     ++protections_;
@@ -209,9 +289,8 @@ void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
     twins_.give_back(l.twin);
     l.twin = 0;
     l.unchanged_compares = 0;
-    const bool versioned = memory_.meta(page).newest.load(std::memory_order_acquire) != 0;
     l.state = PageState::kAbsent;
-    if (versioned && silent()) guard(page);
+    if (guard_drops || (silent() && versioned(page))) guard(page);
   }
 }
 
@@ -222,7 +301,7 @@ void Engine::drop_all() noexcept {
   if (kept_.size() <= kOneByOne && blocks_.empty() && silent()) {
     for (const PageId page : kept_) {
       if (local(page).state != PageState::kAbsent && local(page).state != PageState::kGuarded) drop_page(page);
-      local(page).lists &= kHasBlocks;
+      local(page).lists &= kLasting;
     }
   } else if (!kept_.empty()) {
     drop_spans();
@@ -252,7 +331,7 @@ void Engine::drop_spans() noexcept {
     LocalPage &l = local(page);
     twins_.give_back(l.twin);
     const bool was_guarded = l.state == PageState::kGuarded;
-    l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kHasBlocks), l.written_epoch, 0};
+    l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kLasting), l.written_epoch, 0};
     if (was_guarded)
       l.state = PageState::kGuarded;
     else if (silent() && memory_.meta(page).newest.load(std::memory_order_acquire) != 0)

@@ -52,8 +52,8 @@ bool Engine::touch(View &view, PageId page, bool is_write) noexcept {
   step(Step::kTouchStart);
   LocalPage &l = local(page);
   if (silent()) {
-    if (l.state != PageState::kGuarded) return false;
-    touch_guarded(page);
+    if (l.state != PageState::kGuarded && !is_closed(l)) return false;
+    touch_guarded(view, page);
     step(Step::kTouchDone);
     return true;
   }
@@ -73,7 +73,7 @@ void Engine::list_as(PageId page, PageState state) noexcept {
   l.state = state;
   steady_ends_ = 0;
   if ((l.lists & kInKept) == 0) kept_.push(page);
-  l.lists |= kInKept;
+  l.lists = static_cast<std::uint8_t>((l.lists | kInKept) & ~kWrittenElsewhere);
   if (state == PageState::kPrivate) {
     if ((l.lists & kInPrivate) == 0) private_.push(page);
     l.lists |= kInPrivate;
@@ -123,50 +123,134 @@ bool Engine::needs_versions(PageId page) const noexcept {
   return memory_.meta(page).newest.load(std::memory_order_acquire) != 0;
 }
 
-// The page becomes this process's own copy of state(snapshot). REQUIRES: writable mapping.
-void Engine::make_private(PageId page) noexcept {
-  std::byte *to = address_of(page);
-  tree_.read(page, snapshot_, ~LineMask{0}, to);
-  const std::uint32_t twin = twins_.take();
-  if (twin == 0) {
-    fail_instance(AbortCause::kNoSpace);
+// True when home is not what the snapshot reads: *twin then holds the page, unless there is no twin left. Nothing but reading happens under
+// the lock: a system call or a page fault there would keep everybody's commits waiting.
+bool Engine::read_versions(PageId page, std::uint32_t *twin) noexcept {
+  lock(LockContext::kHandler);
+  step(Step::kTouchLocked);
+  const bool is_home_right = lower_ == nullptr || take_from_below(page);
+  const bool versioned = !is_home_right || tree_.has_version(page, snapshot_);
+  if (versioned && (*twin = twins_.take()) != 0) read_snapshot(page, twins_.data(*twin));
+  // A guard may go although there are versions, of later snapshots. Should the page then not be touched, only the log says that it must be
+  // guarded again.
+  if (!versioned && memory_.meta(page).newest.load(std::memory_order_relaxed) != 0) follow_needed_ = true;
+  unlock();
+  return versioned;
+}
+
+// REQUIRES the lock; with a level below, that the page was taken from it.
+void Engine::read_snapshot(PageId page, std::byte *to) noexcept {
+  if (lower_ == nullptr || lower_->take(page) <= line_snapshot_) {
+    tree_.read(page, snapshot_, ~LineMask{0}, to);
     return;
   }
-  std::memcpy(twins_.data(twin), to, kPageBytes);
-  local(page).twin = twin;
+  // Below it was changed after our snapshot. It had no versions then, and all that it has now are newer.
+  std::memcpy(to, memory_.home(page), kPageBytes);
+  lower_->as_of(page, line_snapshot_, to);
+  undone_.push(page);
+}
+
+// The page becomes this process's own copy of state(snapshot), which `twin` holds. REQUIRES: writable mapping.
+void Engine::make_private(PageId page, std::uint32_t twin) noexcept {
+  std::byte *to = address_of(page);
+  if (twin == 0) {  // no memory: fails, and sees its snapshot until it ends
+    fail_instance(AbortCause::kNoSpace);
+    lock(LockContext::kHandler);
+    read_snapshot(page, to);
+    unlock();
+  } else {
+    (void)platform::populate(to, kPageBytes, true);  // 1 us less than a page fault, which would do as well
+    std::memcpy(to, twins_.data(twin), kPageBytes);
+    local(page).twin = twin;
+  }
   list_as(page, PageState::kPrivate);
 }
 
-void Engine::touch_guarded(PageId page) noexcept {
-  lock(LockContext::kHandler);
-  step(Step::kTouchLocked);
-  const bool versioned = tree_.has_version(page, snapshot_);
+// With a level below: has this process no right to map the page yet?
+bool Engine::is_closed(const LocalPage &page) const noexcept {
+  return lower_ != nullptr && (page.lists & kResident) == 0;
+}
+
+// REQUIRES the lock. False: what the snapshot reads there is gone from home; only undo words know it.
+bool Engine::take_from_below(PageId page) noexcept {
+  const std::uint64_t newest = lower_->take(page);
+  LocalPage &l = local(page);
+  if ((l.lists & kInResident) == 0) resident_.push(page);
+  l.lists |= kResident | kInResident;
+  if (newest <= line_snapshot_ || extend()) return true;
+  if (!query_ && !failed_) fail_instance(AbortCause::kValidation);
+  return false;
+}
+
+// REQUIRES the lock. Nothing that the instance touched was committed since its snapshot: then it may as well have begun now.
+bool Engine::extend() noexcept {
+  DomainState &state = memory_.state();
+  if (failed_ || resync_needed_) return false;
+  if (state.clock.load(std::memory_order_relaxed) != snapshot_) {
+    collect_touched();
+    const bool valid =
+        is_valid() && state.log_head.load(std::memory_order_relaxed) - synced_position_ <= kLogEntries / 2;
+    failed_cause_ = AbortCause::kNone;
+    if (!valid) return false;
+    pull();
+  }
+  snapshot_ = state.clock.load(std::memory_order_relaxed);
+  self().pin.store(snapshot_, std::memory_order_seq_cst);  // forward: it never uncovers a home that changed
+  line_snapshot_ = lower_->clock();
+  self().line_pin.store(line_snapshot_, std::memory_order_release);
+  return true;
+}
+
+// The page's block becomes accessible but for guards, the page itself altogether. Blocks, because the number of areas is limited.
+void Engine::open_closed(View &view, PageId page) noexcept {
+  constexpr std::uint64_t kBlockPages = 512;  // one page table
+  const std::uint64_t block = static_cast<std::uint64_t>(page_index(page)) / kBlockPages;
+  std::byte *at = view.base + block * kBlockPages * kPageBytes;
+  const std::uint64_t bytes = std::min(kBlockPages * kPageBytes, view.bytes - block * kBlockPages * kPageBytes);
+  std::byte &is_open = view.open_blocks.base()[block];
+  if (is_open == std::byte{0}) {
+    if (mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0 && platform::guard_install(at, bytes)) {
+      is_open = std::byte{1};
+    } else {
+      mprotect(at, bytes, PROT_NONE);
+      any_protected_ = true;
+    }
+  }
   (void)platform::guard_remove(address_of(page), kPageBytes);
   if (any_protected_) mprotect(address_of(page), kPageBytes, PROT_READ | PROT_WRITE);
+}
+
+void Engine::touch_guarded(View &view, PageId page) noexcept {
+  std::uint32_t twin = 0;
+  const bool versioned = read_versions(page, &twin);
+  if (lower_ != nullptr) {
+    open_closed(view, page);
+  } else {
+    (void)platform::guard_remove(address_of(page), kPageBytes);
+    if (any_protected_) mprotect(address_of(page), kPageBytes, PROT_READ | PROT_WRITE);
+  }
   if (versioned)
-    make_private(page);
+    make_private(page, twin);
   else
     local(page).state = PageState::kAbsent;  // home is right: the kernel maps it and lists the fault
-  unlock();
 }
 
 void Engine::open_page(View &view, PageId page, bool is_write) noexcept {
   LocalPage &l = local(page);
   std::byte *at = address_of(page);
   bool refused = false;
-  if (l.state == PageState::kAbsent && needs_versions(page)) {
-    lock(LockContext::kHandler);
-    if (tree_.has_version(page, snapshot_)) {
-      protect(at, kPageBytes, PROT_READ | PROT_WRITE, &protections_, &refused);
-      if (!refused) {
-        make_private(page);
-        if (eager() && !is_write) {  // the first store must still be seen
-          protect(at, kPageBytes, PROT_READ, &protections_, &refused);
-          l.state = PageState::kReadOnly;
-        }
+  std::uint32_t twin = 0;
+  if (l.state == PageState::kAbsent && (is_closed(l) || needs_versions(page)) && read_versions(page, &twin)) {
+    protect(at, kPageBytes, PROT_READ | PROT_WRITE, &protections_, &refused);
+    if (!refused) {
+      make_private(page, twin);
+      if (eager() && !is_write) {  // the first store must still be seen
+        protect(at, kPageBytes, PROT_READ, &protections_, &refused);
+        l.state = PageState::kReadOnly;
       }
+    } else {
+      twins_.give_back(twin);
     }
-    unlock();
   }
   if (l.state == PageState::kAbsent || (is_write && l.state != PageState::kPrivate)) {
     protect(at, kPageBytes, is_write ? PROT_READ | PROT_WRITE : PROT_READ, &protections_, &refused);
@@ -202,11 +286,9 @@ void Engine::open_block(View &view, PageId page) noexcept {
   for (std::uint64_t i = 0; i < count; ++i) {
     const PageId each = page_id(view.segment, PageIndex{first + i});
     LocalPage &l = local(each);
-    if (l.state == PageState::kAbsent && needs_versions(each)) {
-      lock(LockContext::kHandler);
-      if (tree_.has_version(each, snapshot_)) make_private(each);
-      unlock();
-    }
+    std::uint32_t twin = 0;
+    if (l.state == PageState::kAbsent && (is_closed(l) || needs_versions(each)) && read_versions(each, &twin))
+      make_private(each, twin);
     if (l.state == PageState::kReadOnly) list_as(each, PageState::kPrivate);
     if (l.state == PageState::kAbsent) list_as(each, PageState::kFile);
   }
@@ -257,13 +339,13 @@ bool Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) no
     const PageId page = page_id(view.segment, PageIndex{index});
     if (!advice_helps(state, is_write)) {
       ++index;
-    } else if (!silent() || state == PageState::kGuarded) {
+    } else if (!silent() || state == PageState::kGuarded || is_closed(view.pages[index])) {
       (void)touch(view, page, is_write);
       ++index;
     } else {
       std::uint64_t count = 1;
       while (index + count < end && view.pages[index + count].state != PageState::kGuarded &&
-             advice_helps(view.pages[index + count].state, is_write))
+             !is_closed(view.pages[index + count]) && advice_helps(view.pages[index + count].state, is_write))
         ++count;
       populate(page, count, is_write);
       index += count;

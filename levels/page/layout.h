@@ -3,7 +3,8 @@
 // Shape:     tmh.state (one DomainState), tmh.versions.head / .data (slots), tmh.commits (ring), tmh.accesses, tmh.pages.N (PageMeta).
 // Invariant: what a lock holder may leave half done consists of links only. Links can be rebuilt from slots: a slot is free (stamp 0),
 //            reserved (kReservedStamp), or a version; versions newer than the clock were never committed.
-// Ordering:  everything but clock, pins, PageMeta::newest and published log entries is read and written under DomainState::lock.
+// Ordering:  everything but clock, log_published, versioned_stamp, pins, PageMeta::newest and ::stamp and published log entries is read and
+//            written under DomainState::lock. What a commit stores comes before its clock (release); a beginner acquires the clock.
 // Source:    thesis, sections 3.1 to 3.3 (control file); DESIGN D8.
 #pragma once
 
@@ -21,7 +22,7 @@ using storage::LineMask;
 using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
-inline constexpr std::uint32_t kStateVersion = 4;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kStateVersion = 5;  // changes with every change of what is in these files
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come for the lock.
@@ -35,49 +36,61 @@ struct alignas(64) DomainState {
   std::uint32_t state_bytes;
   char boot_id[40];
   std::atomic<std::uint64_t> incarnation_next;
-  // Three lines: waiters poll the lock, beginners read clock and log, and only the holder touches the lists. On one line each poll took
-  // the line away from the holder: 0.58 us per small commit with two processes, against 0.40.
+  // line 1: all that two processes must hand each other at a commit, on one line, which so moves once (70 ns). That pays only because the
+  // lock is held for less than it takes to move a line, and waiters poll seldom (SharedLock): where the holder also walked shared lists,
+  // every poll took the line away from it.
   alignas(64) platform::SharedLock lock;
-  std::atomic<std::uint32_t> turn;               // participant slot + 1 whose turn it is to commit alone, 0: nobody's
-  alignas(64) std::atomic<std::uint64_t> clock;  // timestamp of the last commit; its store is the commit point
-  std::atomic<std::uint64_t> log_head;           // entries ever appended to the commit log
-  alignas(64) Slot oldest;                       // versions in commit order
-  Slot newest;
-  Slot free_version;
-  std::uint32_t version_capacity;  // slots 1 .. capacity-1 exist
-  std::uint32_t versions_live;
-  std::atomic<std::uint32_t> participants_high;  // slots ever used
+  std::atomic<std::uint32_t> turn;      // participant slot + 1 whose turn it is to commit alone, 0: nobody's
+  std::atomic<std::uint64_t> clock;     // timestamp of the last commit; its store is the commit point
+  std::atomic<std::uint64_t> log_head;  // entries ever appended to the commit log
+  std::atomic<std::uint64_t>
+      log_published;  // of these, entries of published commits; stored after clock, so it may lag
+  // Last commit that wrote a page of which there was no version. Stored before its clock: a beginner that has accounted for it, and for all
+  // repairs, which may link a version again that was home already, knows that no page has become unreadable at home since, and need not
+  // look into the log.
+  std::atomic<std::uint64_t> versioned_stamp;
+  // line 2: rarely written
+  alignas(64) std::atomic<std::uint32_t> participants_high;  // slots ever used
+  std::uint32_t version_capacity;                            // slots 1 .. capacity-1 exist
+  std::uint64_t repair_again;                                // a repair could not reach every segment
+  std::atomic<std::uint64_t> repairs;                        // read without the lock by beginners
+  std::uint64_t fold_fence;  // durable domains: a clock value; nothing up to it is folded into what is later. 0: none
+  std::uint64_t reserved_zero[4];
+  // line 3: stores without room of their own
+  alignas(64) Slot free_version;
   Slot free_access;
   std::uint32_t access_capacity;
-  // Rarely used.
-  alignas(64) std::atomic<std::uint64_t> age_next;  // eager: ages of instances
-  std::uint64_t versions_live_max;
-  std::uint64_t repairs;
-  std::uint64_t repair_again;  // a repair could not reach every segment
-  std::uint64_t fold_fence;    // durable domains: a clock value; nothing up to it is folded into what is later. 0: none
-  std::uint64_t reserved_zero[3];
+  std::uint32_t reserved2_zero;
+  std::atomic<std::uint64_t> age_next;  // eager: ages of instances
+  std::uint64_t levels;                 // tmh::Levels
+  std::uint64_t recalls;                // pages that level 2 took from level 1, and gave back: under the lock
+  std::uint64_t releases;
+  std::uint64_t reserved3_zero[2];
   alignas(64) std::uint64_t retired_counts[32];  // totals of participants that have gone, by storage::Count
 };
-static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, age_next) == 256);
-static_assert(sizeof(DomainState) == 576 && std::is_standard_layout_v<DomainState>);
+static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, participants_high) == 128);
+static_assert(offsetof(DomainState, free_version) == 192 && offsetof(DomainState, retired_counts) == 256);
+static_assert(sizeof(DomainState) == 512 && std::is_standard_layout_v<DomainState>);
 
-// Per page of a segment.
-struct PageMeta {
-  std::atomic<std::uint64_t> stamp;  // timestamp of its last commit; relaxed under the lock
+// Per page of a segment. A line each: neighbouring pages are often written by different processes.
+struct alignas(64) PageMeta {
+  std::atomic<std::uint64_t>
+      stamp;  // timestamp of its last commit; relaxed: under the lock, or after acquiring the clock
   std::atomic<Slot>
       newest;     // newest version not yet home. Read without the lock: 0 means that home holds every version
                   // a pinned snapshot may ask for. acquire pairs with the release of whoever unlinked the last one.
   Slot accesses;  // eager: instances touching the page
+  std::uint64_t reserved_zero[6];
 };
-static_assert(sizeof(PageMeta) == 16);
+static_assert(sizeof(PageMeta) == 64);
 
 struct alignas(64) VersionHead {
   std::atomic<std::uint64_t> stamp;  // 0 free, kReservedStamp, else commit timestamp
   std::uint64_t page;           // PageId; kept after freeing, so that a repair can find heads that still point here
   LineMask lines;               // which lines of the slot's data are valid
-  std::uint32_t owner;          // participant that reserved it
+  std::uint32_t owner;          // participant slot that reserved it; its versions hang in that slot's list
   Slot older, newer;            // versions of the same page
-  Slot list_older, list_newer;  // all versions in commit order
+  Slot list_older, list_newer;  // versions of the same owner, in commit order
   Slot next_free;
   std::uint64_t reserved_zero[2];
   // Second cache line, durable domains only: of each line in `lines` as committed, the 8-byte words that changed.
@@ -85,11 +98,12 @@ struct alignas(64) VersionHead {
 };
 static_assert(sizeof(VersionHead) == 128 && offsetof(VersionHead, words) == 64);
 
+// A line each: two committers never write one line, and no reader disturbs them.
 struct alignas(64) CommitLogEntry {
   std::atomic<std::uint64_t>
       stamp;                  // read without the lock, also while an entry that a repair took back is written again
   std::uint64_t page;         // PageId; kWideCommit: of no page, see ConsistencyTree::log()
-  LineMask lines;             // changed by this commit
+  LineMask lines;             // changed by this commit; 0: the page went to the level below
   std::uint64_t incarnation;  // of the committer
   Slot slot;                  // the version: it cannot change before its record is durable
   std::uint32_t pages;        // of this commit: so many entries in a row

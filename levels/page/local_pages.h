@@ -21,8 +21,19 @@ enum class PageState : std::uint8_t {
   kGuarded = 4,   // silent tracking: home is not what the snapshot reads, so touching raises SIGSEGV
 };
 
-// kHasBlocks is no list: this process has made sure that home and metadata of the page have disk blocks.
-enum InList : std::uint8_t { kInKept = 1, kInPrivate = 2, kInFresh = 4, kHasBlocks = 8 };
+// No lists: kHasBlocks: this process has made sure that home and metadata of the page have disk blocks. kWrittenElsewhere: others committed
+// to the page, and this process has not touched it since. kResident: domains with a level below: this process may map the page; without it
+// every state is inaccessible.
+enum InList : std::uint8_t {
+  kInKept = 1,
+  kInPrivate = 2,
+  kInFresh = 4,
+  kHasBlocks = 8,
+  kWrittenElsewhere = 16,
+  kResident = 32,
+  kInResident = 64
+};
+inline constexpr std::uint8_t kLasting = kHasBlocks | kResident | kInResident;  // what dropping a page leaves
 
 struct LocalPage {
   PageState state;

@@ -18,7 +18,7 @@
 namespace tmh::storage {
 
 inline constexpr std::uint64_t kLogStateMagic = 0x3130'5453'474f'4c54ull;  // "TLOGST01"
-inline constexpr std::uint32_t kLogStateVersion = 2;
+inline constexpr std::uint32_t kLogStateVersion = 3;
 
 // Everything before it is durable.
 struct FlushPoint {
@@ -41,6 +41,8 @@ struct alignas(64) LogState {
   std::atomic<Lsn> durable_lsn;
   std::atomic<std::uint32_t> event;     // futex: changes with every flush
   std::atomic<std::uint32_t> sleepers;  // on `event`; a dead sleeper costs a system call per flush, no more
+  // When the last write began (monotonic_ns()) and how long one takes (moving average): when a follower had better be awake. Hints.
+  std::atomic<std::uint64_t> write_began_ns, write_ns;
   alignas(64) std::atomic<std::uint64_t> flushes;
   FlushPoint point[2];
   std::atomic<Lsn> ready_lsn;                   // log files exist up to here

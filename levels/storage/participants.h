@@ -3,7 +3,8 @@
 // Invariant: a slot is freed only under the domain lock, so a dead lock holder's slot keeps its meaning until it is inherited.
 // Ordering:  pin is the only word on which isolation depends: announced seq_cst, see levels/page/consistency.h.
 // Sharing:   line 0 is written at attach and detach; line 1 by its owner at each instance (others read it when collecting); line 2 by
-//            others when they fail an instance; counters by the owner only (relaxed), so they cost no shared line.
+//            others when they fail an instance; counters by the owner only (relaxed), so they cost no shared line; line 7 by its owner at
+//            commits, by others when they collect for it.
 // Contexts:  reading is async-signal-safe.
 // Source:    DESIGN sections 8 and 9. The thesis had a fixed array of 16 (appendix A.1, item 3).
 #pragma once
@@ -41,6 +42,14 @@ enum class Count : std::uint32_t {
 };
 static_assert(static_cast<std::uint32_t>(Count::kEnd) <= 32);
 
+// Level 2's versions that were committed from one slot and are not home yet, in commit order (levels/page/version_lists.h). Under the
+// domain lock, but for the number, which may be read at any time.
+struct VersionList {
+  std::uint32_t oldest;
+  std::uint32_t newest;
+  std::atomic<std::uint32_t> live_count;
+};
+
 struct alignas(64) Participant {
   // line 0: identity
   std::atomic<std::uint32_t> state;  // 0 free, 1 attached
@@ -55,16 +64,21 @@ struct alignas(64) Participant {
   std::atomic<std::uint64_t> begin_ns;
   std::atomic<std::uint32_t> is_query;
   std::uint32_t reserved_zero;
+  std::atomic<std::uint64_t>
+      line_pin;  // with a pin, in domains with level 1: nothing newer on level 1's clock is in the snapshot but extensions
   // line 2: what others decide about it
   alignas(64) std::atomic<std::uint64_t> failed_instance;  // number of the instance that was failed by another
   std::atomic<std::uint32_t> accesses;                     // eager: first entry in the access table, 0: none
   std::uint32_t reserved2_zero;
   // lines 3 to 6: totals
   alignas(64) std::atomic<std::uint64_t> counts[32];
-  // line 7: durability, by its owner; log writers read it
-  alignas(64) std::atomic<std::uint64_t> waits_for;  // commit timestamp that must become durable, 0: none
-  std::atomic<std::uint64_t> last_flush;             // LogState::flushes when its last strict commit was acknowledged
-  std::uint64_t reserved3_zero[6];
+  // line 7: the list of the slot's versions, which stays when the slot changes hands; and durability: its owner's, log writers read it.
+  // In domains that are not durable nobody touches the latter.
+  alignas(64) VersionList versions;
+  std::uint32_t reserved3_zero;
+  std::atomic<std::uint64_t> waits_for;   // commit timestamp that must become durable, 0: none
+  std::atomic<std::uint64_t> last_flush;  // LogState::flushes when its last strict commit was acknowledged
+  std::uint64_t reserved4_zero[4];
 
   void add(Count which, std::uint64_t amount) noexcept {
     auto &cell = counts[static_cast<std::uint32_t>(which)];
@@ -86,7 +100,7 @@ struct alignas(64) Participant {
 };
 static_assert(sizeof(Participant) == 512 && offsetof(Participant, pin) == 64 &&
               offsetof(Participant, failed_instance) == 128);
-static_assert(offsetof(Participant, counts) == 192);
+static_assert(offsetof(Participant, counts) == 192 && offsetof(Participant, versions) == 448);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 }  // namespace tmh::storage

@@ -7,7 +7,11 @@
 
 namespace tmh::test {
 
-Board::Board(const std::string &folder, const DomainOptions &options) : domain_(Domain::open(folder, options)) {
+Board::Board(const std::string &folder, const DomainOptions &options)
+    : levels_(options.levels),
+      domain_(Domain::open(folder, options)),
+      line_site_(domain_, "lines", "on-capacity"),
+      adaptive_site_(domain_, "adaptive", "adaptive") {
   SegmentOptions segment;
   segment.layout = Layout::kRaw;
   segment.size_bytes = (kPages + 1) / 2 * kPageBytes;
@@ -32,20 +36,33 @@ void Player::jostle() {
   while (attempts_->load(std::memory_order_relaxed) == before && monotonic_ns() < until_ns) sched_yield();
 }
 
+namespace {
+// Through the instance of level 1 if one is running, as tmh::field does; else plain.
+std::uint64_t get(const std::uint64_t &word) {
+  return tmh::detail::line_access != nullptr ? tmh::detail::line_load(*tmh::detail::line_access, &word) : load(word);
+}
+void set(std::uint64_t &word, std::uint64_t value) {
+  if (tmh::detail::line_access != nullptr)
+    tmh::detail::line_store(*tmh::detail::line_access, &word, value);
+  else
+    store(word, value);
+}
+}  // namespace
+
 std::uint64_t Player::read(history::Cell cell) {
   jostle();
   Slot *slot = board_.slot(cell);
-  lane_.read(cell, load(slot->version));
-  return load(slot->payload);
+  lane_.read(cell, get(slot->version));
+  return get(slot->payload);
 }
 
 void Player::write(history::Cell cell, std::uint64_t payload) {
   Slot *slot = board_.slot(cell);
-  lane_.read(cell, load(slot->version));
+  lane_.read(cell, get(slot->version));
   const history::Value fresh = lane_.fresh_value();
   lane_.write(cell, fresh);
-  store(slot->version, fresh);
-  store(slot->payload, payload);
+  set(slot->version, fresh);
+  set(slot->payload, payload);
   jostle();
 }
 

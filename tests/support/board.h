@@ -1,6 +1,7 @@
 // tests/support/board.h -- a few pages of two raw segments as numbered cells, and recorded access to them.
 // Shape:     cell c lies on page c % kPages, page p in segment p % 2: neighbours in number are far apart in memory, and one
 //            page holds cells of different structures, so that instances also meet where they share nothing but a page.
+//            In a hybrid domain an attempt runs at level 1, at level 2, or at whatever level an adaptive site chooses.
 // Invariant: a cell's version is written together with its payload; the history knows versions, the workload payloads.
 #pragma once
 
@@ -10,6 +11,7 @@
 #include <string>
 
 #include <tmh/domain.hpp>
+#include <tmh/site.hpp>
 
 #include "tests/support/modes.h"
 #include "tests/support/recorder.h"
@@ -31,11 +33,16 @@ class Board {
   Board(const std::string &folder, const DomainOptions &options);
 
   [[nodiscard]] const Domain &domain() const noexcept { return domain_; }
+  [[nodiscard]] bool is_hybrid() const noexcept { return levels_ == Levels::kHybrid; }
+  [[nodiscard]] const Site &line_site() const noexcept { return line_site_; }
+  [[nodiscard]] const Site &adaptive_site() const noexcept { return adaptive_site_; }
   [[nodiscard]] Slot *slot(history::Cell cell) const noexcept;
   void close() { domain_.close(); }
 
  private:
+  Levels levels_;
   Domain domain_;
+  Site line_site_, adaptive_site_;
   Segment segments_[2];
 };
 
@@ -64,6 +71,9 @@ class Player {
   template <class Body>
   void query(const Body &body);
 
+  // In a hybrid domain: every update begins at level 1.
+  void prefer_lines() noexcept { prefers_lines_ = true; }
+
   // Instances that aborted without having given up.
   [[nodiscard]] std::uint64_t conflicts() const noexcept { return conflicts_; }
 
@@ -71,6 +81,8 @@ class Player {
   [[noreturn]] static void give_up() { throw GivenUp{}; }
 
  private:
+  template <class Body>
+  Status attempt_at(const Site &site, const Body &body);
   void jostle();
   void attempt_ended() {
     if (attempts_ != nullptr) attempts_->fetch_add(1, std::memory_order_relaxed);
@@ -81,10 +93,44 @@ class Player {
   std::minstd_rand random_;
   std::atomic<std::uint64_t> *attempts_;
   std::uint64_t conflicts_ = 0;
+  bool prefers_lines_ = false;
 };
+
+// As atomically(site, body), until it commits or gives up; each attempt is recorded from before its begin.
+template <class Body>
+Status Player::attempt_at(const Site &site, const Body &body) {
+  tmh::detail::Attempts attempts(site);
+  for (;;) {
+    lane_.begin(history::Kind::kUpdate);
+    attempts.begin();
+    bool committed = false;
+    try {
+      body();
+      committed = attempts.end();
+    } catch (const tmh::detail::LineAbort &) {
+      attempts.unwound();
+    } catch (const GivenUp &) {
+      (void)attempts.threw();
+      lane_.end(history::Outcome::kAborted);
+      attempt_ended();
+      return Status::kAborted;
+    } catch (...) {
+      if (attempts.threw()) throw;
+    }
+    lane_.end(committed ? history::Outcome::kCommitted : history::Outcome::kAborted);
+    attempt_ended();
+    if (committed) return Status::kCommitted;
+    ++conflicts_;
+  }
+}
 
 template <class Body>
 Status Player::attempt(const Body &body) {
+  if (board_.is_hybrid()) {
+    const auto choice = prefers_lines_ ? 0 : random_() % 8;
+    if (choice < 3) return attempt_at(board_.line_site(), body);
+    if (choice < 5) return attempt_at(board_.adaptive_site(), body);
+  }
   lane_.begin(history::Kind::kUpdate);
   domain().begin();
   Status status = Status::kAborted;

@@ -66,8 +66,11 @@ void expect_no_leaked_slots(const std::string &folder) {
   const DomainState &state = states[0];
   const Records<storage::Participant> participants(folder + "/tmh.participants");
   const Records<VersionHead> versions(folder + "/tmh.versions.head");
-  EXPECT_EQ(state.oldest, 0U);
-  EXPECT_EQ(state.newest, 0U);
+  for (std::size_t i = 0; i < participants.count(); ++i) {
+    const storage::VersionList &list = participants[i].versions;
+    EXPECT_TRUE(list.oldest == 0 && list.newest == 0 && list.live_count.load() == 0)
+        << "versions are left in the list of participant slot " << i;
+  }
   ASSERT_LE(state.version_capacity, versions.count());
   const std::vector<bool> is_free = walk(
       state.free_version, state.version_capacity, [&](Slot slot) { return versions[slot].next_free; }, "versions");

@@ -19,6 +19,7 @@ DomainOptions options_for(const Mode &mode, const std::string &policy) {
   options.detection = mode.detection;
   options.tracking = mode.tracking;
   options.policy = policy;
+  options.levels = mode.levels;
   return options;
 }
 

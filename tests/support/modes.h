@@ -13,12 +13,18 @@ struct Mode {
   const char *name;  // as part of a test's name
   Detection detection;
   Tracking tracking;
+  Levels levels = Levels::kPage;
 };
 
 inline constexpr Mode kModes[] = {
-    {"LazyKernelHot", Detection::kLazy, Tracking::kKernelHot}, {"LazyKernel", Detection::kLazy, Tracking::kKernel},
-    {"LazySignalHot", Detection::kLazy, Tracking::kSignalHot}, {"LazySignal", Detection::kLazy, Tracking::kSignal},
+    {"LazyKernelHot", Detection::kLazy, Tracking::kKernelHot},
+    {"LazyKernel", Detection::kLazy, Tracking::kKernel},
+    {"LazySignalHot", Detection::kLazy, Tracking::kSignalHot},
+    {"LazySignal", Detection::kLazy, Tracking::kSignal},
     {"EagerSignal", Detection::kEager, Tracking::kSignal},
+    {"HybridKernelHot", Detection::kLazy, Tracking::kKernelHot, Levels::kHybrid},
+    {"HybridKernel", Detection::kLazy, Tracking::kKernel, Levels::kHybrid},
+    {"HybridSignalHot", Detection::kLazy, Tracking::kSignalHot, Levels::kHybrid},
 };
 
 [[nodiscard]] DomainOptions options_for(const Mode &mode, const std::string &policy = "");

@@ -1,0 +1,441 @@
+// examples/trees/bptree.hpp -- a B+-tree as plain serial code: a map in blocks of the size of a page.
+// Shape:     BPlusTree (root, height: written when the height changes) -> Inner ... -> Leaf, all leaves linked in order. Values lie
+//            in the leaves' slots, or, where fewer than 32 would fit a leaf, in blocks of their own with a pointer in the slot: a
+//            split then moves pointers, values never move, and the ancestors, which every search reads, are written once in some
+//            200 inserts instead of once in 5 (512-byte values in blocks of 4 KiB).
+// Invariant: (1) height 0: the root is a leaf, perhaps an empty one. Otherwise no leaf is empty and no inner node childless.
+//            (2) keys ascend, within leaves and along them; see Inner for the separators. (3) all leaves have one depth.
+//            There is no count of records and no link backwards: nothing is written by all inserts, and a split writes two leaves
+//            and their parent. size() counts. A leaf's predecessor is found from above.
+// Erasing:   a node is freed when it is empty, not merged when half empty: fewer nodes are written, and space stays within a few
+//            per cent of merging wherever inserts are not outnumbered (Johnson, Shasha, "B-trees with inserts and deletes: why
+//            free-at-empty is better than merge-at-half", JCSS 47(1), 1993).
+// Errors:    what the allocator throws; the tree is then as before.
+// Contexts:  one thread; it knows of no transactions. In a segment: every call in a running instance, which isolates and rolls back.
+// Source:    Comer, "The ubiquitous B-tree", Computing Surveys 11(2), 1979; thesis, section 5.1 (its B+-tree, block by block).
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "bptree_nodes.hpp"
+#include "keys.hpp"
+
+namespace trees {
+
+enum class ValuePlace : std::uint8_t { kInLeaf, kBeside };
+// Derived: a split logs half a leaf, once in about 0.35 of a leaf's inserts; 32 slots keep the ancestors' writes below one in ten.
+inline constexpr std::size_t kSlotsMin = 32;
+
+// Key: an arithmetic or other trivially copyable type with <, or std::string_view for keys of any length (keys.hpp).
+template <class Key, class Value, std::size_t kBlockBytes = 4096, class Allocator = std::allocator<std::byte>,
+          ValuePlace kPlace = (kBlockBytes / (sizeof(typename KeyForm<Key>::Stored) + sizeof(Value)) >= kSlotsMin &&
+                               std::is_trivially_copyable_v<Value>)
+                                  ? ValuePlace::kInLeaf
+                                  : ValuePlace::kBeside>
+class BPlusTree {
+  using Form = KeyForm<Key>;
+  using Stored = typename Form::Stored;
+  static constexpr bool kBeside = kPlace == ValuePlace::kBeside;
+  using Payload = std::conditional_t<kBeside, Value *, Value>;
+  using NodeBlock = Block<kBlockBytes>;
+  using SlotType = Slot<Stored, Payload>;
+
+ public:
+  using View = typename Form::View;
+  using LeafNode = Leaf<SlotType, sizeof(NodeBlock)>;
+  using InnerNode = Inner<Stored, sizeof(NodeBlock)>;
+  using allocator_type = Allocator;
+  static_assert(std::is_trivially_copyable_v<SlotType> && std::is_trivially_destructible_v<SlotType>,
+                "values in leaves are moved by copying; others: ValuePlace::kBeside");
+  static_assert(sizeof(LeafNode) <= sizeof(NodeBlock) && sizeof(InnerNode) <= sizeof(NodeBlock));
+  static_assert(alignof(LeafNode) <= alignof(NodeBlock) && alignof(InnerNode) <= alignof(NodeBlock));
+
+  struct Record {
+    View key;
+    Value &value;
+  };
+  // Forward, in the order of keys. Valid until the tree changes.
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Record;
+    using difference_type = std::ptrdiff_t;
+    using pointer = void;
+    using reference = Record;
+    Iterator() = default;
+    [[nodiscard]] Record operator*() const noexcept {
+      SlotType &slot = leaf_->at(position_);
+      return {Form::view(slot.key), value_of(slot)};
+    }
+    Iterator &operator++() noexcept {
+      if (++position_ == leaf_->count) *this = Iterator(leaf_->next, 0);
+      return *this;
+    }
+    Iterator operator++(int) noexcept { return std::exchange(*this, ++Iterator(*this)); }
+    friend bool operator==(const Iterator &, const Iterator &) = default;
+
+   private:
+    friend class BPlusTree;
+    Iterator(LeafNode *leaf, std::size_t position) noexcept : leaf_(leaf), position_(position) {}
+    LeafNode *leaf_ = nullptr;
+    std::size_t position_ = 0;
+  };
+
+  explicit BPlusTree(const Allocator &allocator = Allocator()) : allocator_(allocator), root_(make_node<LeafNode>()) {}
+  ~BPlusTree() { drop_below(root_, height_); }
+  BPlusTree(const BPlusTree &) = delete;
+  BPlusTree &operator=(const BPlusTree &) = delete;
+
+  // False, and nothing changed: the key is there already.
+  bool insert(const View &key, const Value &value) {
+    Path path;
+    const Place place = find_place(key, &path);
+    if (place.found) return false;
+    // All that can fail, first: the record, then what a full leaf needs.
+    SlotType slot = make_slot(key, value);
+    if (place.leaf->count < LeafNode::kSlots) {
+      place.leaf->insert(place.position, slot);
+      return true;
+    }
+    try {
+      Spares spares(this);
+      const std::size_t cut = cut_of(*place.leaf, place.position);
+      spares.provide(path, cut == place.leaf->count ? key : Form::view(place.leaf->at(cut).key));
+      split_leaf(&spares, path, place, slot);
+    } catch (...) {
+      drop_slot(slot);
+      throw;
+    }
+    return true;
+  }
+
+  [[nodiscard]] Value *find(const View &key) const noexcept {
+    const Place place = find_place(key, nullptr);
+    return place.found ? &value_of(place.leaf->at(place.position)) : nullptr;
+  }
+
+  // False: no such key.
+  bool erase(const View &key) {
+    Path path;
+    const Place place = find_place(key, &path);
+    if (!place.found) return false;
+    drop_slot(place.leaf->at(place.position));
+    place.leaf->erase(place.position);
+    if (place.leaf->count == 0 && height_ > 0) unlink_leaf(path, place.leaf);
+    return true;
+  }
+
+  void clear() {
+    auto *leaf = make_node<LeafNode>();
+    drop_below(std::exchange(root_, leaf), std::exchange(height_, 0));
+  }
+
+  [[nodiscard]] bool empty() const noexcept { return height_ == 0 && static_cast<LeafNode *>(root_)->count == 0; }
+  // Walks along the leaves.
+  [[nodiscard]] std::size_t size() const noexcept {
+    std::size_t records = 0;
+    for (const LeafNode *leaf = first_leaf(root_, height_); leaf != nullptr; leaf = leaf->next) records += leaf->count;
+    return records;
+  }
+  [[nodiscard]] std::uint32_t height() const noexcept { return height_; }
+  // The leaves, from here along LeafNode::next: for tools that look at nodes.
+  [[nodiscard]] LeafNode *first() const noexcept { return first_leaf(root_, height_); }
+
+  [[nodiscard]] Iterator begin() const noexcept { return empty() ? end() : Iterator(first_leaf(root_, height_), 0); }
+  [[nodiscard]] Iterator end() const noexcept { return {}; }
+  // The first record whose key is not before `key`.
+  [[nodiscard]] Iterator lower_bound(const View &key) const noexcept {
+    const Place place = find_place(key, nullptr);
+    return place.position < place.leaf->count ? Iterator(place.leaf, place.position) : Iterator(place.leaf->next, 0);
+  }
+  // visit(key, value) for every record from `first` up to, not including, `last`.
+  template <class Visit>
+  void scan(const View &first, const View &last, Visit &&visit) const {
+    for (const LeafNode *leaf = find_place(first, nullptr).leaf; leaf != nullptr; leaf = leaf->next) {
+      const bool is_inside = leaf->count > 0 && Form::compare(last, leaf->at(leaf->count - 1).key) > 0;
+      for (std::size_t i = 0; i < leaf->count; ++i) {
+        const SlotType &slot = leaf->at(i);
+        if (Form::compare(first, slot.key) > 0) continue;
+        if (!is_inside && Form::compare(last, slot.key) <= 0) return;
+        visit(Form::view(slot.key), value_of(slot));
+      }
+    }
+  }
+
+  // Empty when the invariants hold, else the first that does not.
+  [[nodiscard]] std::string invariants() const {
+    Check check;
+    check.below(root_, height_, nullptr, nullptr, height_ > 0);
+    if (check.broken.empty() && check.last != nullptr && check.last->next != nullptr)
+      return "the last leaf has a next one";
+    return check.broken;
+  }
+
+ private:
+  // Inner blocks of 128 bytes have 3 keys at least: 2^32 records and more before this is reached.
+  static constexpr std::size_t kHeightMax = 32;
+  struct Step {
+    InnerNode *node;
+    std::size_t child;
+  };
+  using Path = std::array<Step, kHeightMax>;  // [0, height_): from the root down
+  struct Place {
+    LeafNode *leaf;
+    std::size_t position;  // of the key, or where it belongs
+    bool found;
+  };
+
+  [[nodiscard]] static Value &value_of(SlotType &slot) noexcept {
+    if constexpr (kBeside)
+      return *slot.payload;
+    else
+      return slot.payload;
+  }
+  [[nodiscard]] static Value &value_of(const SlotType &slot) noexcept { return value_of(const_cast<SlotType &>(slot)); }
+
+  template <class T>
+  using Rebound = typename std::allocator_traits<Allocator>::template rebind_alloc<T>;
+
+  template <class Node>
+  [[nodiscard]] Node *make_node() {
+    return ::new (static_cast<void *>(Rebound<NodeBlock>(allocator_).allocate(1))) Node;
+  }
+  void drop_node(void *node) noexcept { Rebound<NodeBlock>(allocator_).deallocate(static_cast<NodeBlock *>(node), 1); }
+
+  [[nodiscard]] SlotType make_slot(const View &key, const Value &value) {
+    if constexpr (kBeside) {
+      Rebound<Value> values(allocator_);
+      Value *made = values.allocate(1);
+      try {
+        ::new (static_cast<void *>(made)) Value(value);
+        return {Form::make(key, allocator_), made};
+      } catch (...) {
+        values.deallocate(made, 1);
+        throw;
+      }
+    } else {
+      return {Form::make(key, allocator_), value};
+    }
+  }
+  void drop_slot(const SlotType &slot) noexcept {
+    Form::drop(slot.key, allocator_);
+    if constexpr (kBeside) {
+      std::destroy_at(slot.payload);
+      Rebound<Value>(allocator_).deallocate(slot.payload, 1);
+    }
+  }
+  void drop_below(void *node, std::uint32_t height) noexcept {
+    if (height == 0) {
+      const auto *leaf = static_cast<LeafNode *>(node);
+      for (std::size_t i = 0; i < leaf->count; ++i) drop_slot(leaf->at(i));
+    } else {
+      const auto *inner = static_cast<InnerNode *>(node);
+      for (std::size_t i = 0; i < inner->count; ++i) Form::drop(inner->keys[i], allocator_);
+      for (std::size_t i = 0; i <= inner->count; ++i) drop_below(inner->children[i], height - 1);
+    }
+    drop_node(node);
+  }
+
+  [[nodiscard]] static LeafNode *first_leaf(void *node, std::uint32_t height) noexcept {
+    for (; height > 0; --height) node = static_cast<InnerNode *>(node)->children[0];
+    return static_cast<LeafNode *>(node);
+  }
+  [[nodiscard]] static LeafNode *last_leaf(void *node, std::uint32_t height) noexcept {
+    for (; height > 0; --height) node = static_cast<InnerNode *>(node)->children[static_cast<InnerNode *>(node)->count];
+    return static_cast<LeafNode *>(node);
+  }
+
+  // path: null when nobody needs it.
+  [[nodiscard]] Place find_place(const View &key, Path *path) const noexcept {
+    void *node = root_;
+    for (std::uint32_t level = 0; level < height_; ++level) {
+      auto *inner = static_cast<InnerNode *>(node);
+      std::size_t low = 0;
+      for (std::size_t high = inner->count; low < high;) {
+        const std::size_t middle = (low + high) / 2;
+        if (Form::compare(key, inner->keys[middle]) < 0)
+          high = middle;
+        else
+          low = middle + 1;
+      }
+      if (path != nullptr) (*path)[level] = {inner, low};
+      node = inner->children[low];
+    }
+    auto *leaf = static_cast<LeafNode *>(node);
+    std::size_t low = 0;
+    for (std::size_t high = leaf->count; low < high;) {
+      const std::size_t middle = (low + high) / 2;
+      const int order = Form::compare(key, leaf->at(middle).key);
+      if (order == 0) return {leaf, middle, true};
+      if (order < 0)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    return {leaf, low, false};
+  }
+
+  // Memory for the splits of one insert, all before the first change; what is left over goes back.
+  class Spares {
+   public:
+    explicit Spares(BPlusTree *tree) noexcept : tree_(tree) {}
+    Spares(const Spares &) = delete;
+    Spares &operator=(const Spares &) = delete;
+    ~Spares() {
+      if (leaf_ != nullptr) tree_->drop_node(leaf_);
+      while (inner_count_ > 0) tree_->drop_node(inners_[--inner_count_]);
+    }
+    // A leaf, an inner node for each full ancestor, one more when the root splits too, and the separator.
+    void provide(const Path &path, const View &separator) {
+      leaf_ = tree_->make_node<LeafNode>();
+      std::size_t level = tree_->height_;
+      for (; level > 0 && path[level - 1].node->count == InnerNode::kKeys; --level) add_inner();
+      if (level == 0) {
+        assert(tree_->height_ < kHeightMax);
+        add_inner();
+      }
+      separator_ = Form::make(separator, tree_->allocator_);
+    }
+    [[nodiscard]] LeafNode *take_leaf() noexcept { return std::exchange(leaf_, nullptr); }
+    [[nodiscard]] InnerNode *take_inner() noexcept { return inners_[--inner_count_]; }
+    [[nodiscard]] const Stored &separator() const noexcept { return separator_; }  // used once provide() has returned
+
+   private:
+    void add_inner() {
+      inners_[inner_count_] = tree_->template make_node<InnerNode>();
+      ++inner_count_;
+    }
+    BPlusTree *tree_;
+    LeafNode *leaf_ = nullptr;
+    std::array<InnerNode *, kHeightMax + 1> inners_{};
+    std::size_t inner_count_ = 0;
+    Stored separator_{};
+  };
+
+  // Where a full leaf is cut when a record comes to `position`: in the middle; at its end when records arrive in order, so that
+  // leaves stay full then.
+  [[nodiscard]] static std::size_t cut_of(const LeafNode &leaf, std::size_t position) noexcept {
+    return leaf.next == nullptr && position == leaf.count ? position : leaf.count / 2U;
+  }
+
+  void split_leaf(Spares *spares, const Path &path, const Place &place, const SlotType &slot) noexcept {
+    const std::size_t cut = cut_of(*place.leaf, place.position);
+    LeafNode *right = spares->take_leaf();
+    const bool goes_right = cut == place.leaf->count || place.position > cut;
+    place.leaf->split(cut, right);
+    if (goes_right)
+      right->insert(place.position - cut, slot);
+    else
+      place.leaf->insert(place.position, slot);
+    insert_child(spares, path, spares->separator(), right);
+  }
+
+  // `key` and the node to its right go to the parents, which split as far up as they are full.
+  void insert_child(Spares *spares, const Path &path, Stored key, void *right) noexcept {
+    for (std::size_t level = height_; level > 0; --level) {
+      auto [node, position] = path[level - 1];
+      if (node->count < InnerNode::kKeys) {
+        node->insert(position, key, right);
+        return;
+      }
+      const std::size_t cut = position == node->count ? node->count - 1U : node->count / 2U;  // as cut_of()
+      InnerNode *sibling = spares->take_inner();
+      const Stored middle = node->split(cut, sibling);
+      if (position > cut)
+        sibling->insert(position - cut - 1, key, right);
+      else
+        node->insert(position, key, right);
+      key = middle;
+      right = sibling;
+    }
+    InnerNode *root = spares->take_inner();
+    root->count = 0;
+    root->children[0] = root_;
+    root->insert(0, key, right);
+    root_ = root;
+    ++height_;
+  }
+
+  // The empty leaf leaves the chain, and with it the ancestors that have no other child. Of the whole tree one leaf stays.
+  void unlink_leaf(const Path &path, LeafNode *leaf) noexcept {
+    std::size_t level = height_;
+    while (level > 0 && path[level - 1].node->count == 0) --level;
+    if (level > 0) {
+      std::size_t turn = level;  // the lowest ancestor with something to the left of the path
+      while (turn > 0 && path[turn - 1].child == 0) --turn;
+      if (turn > 0) {
+        const Step &step = path[turn - 1];
+        last_leaf(step.node->children[step.child - 1], height_ - static_cast<std::uint32_t>(turn))->next = leaf->next;
+      }
+      Form::drop(path[level - 1].node->erase(path[level - 1].child), allocator_);
+      drop_node(leaf);
+    }
+    for (std::size_t below = level; below < height_; ++below) drop_node(path[below].node);
+    if (level == 0) {
+      root_ = leaf;
+      height_ = 0;
+    }
+    while (height_ > 0 && static_cast<InnerNode *>(root_)->count == 0) {
+      void *only = static_cast<InnerNode *>(root_)->children[0];
+      drop_node(std::exchange(root_, only));
+      --height_;
+    }
+  }
+
+  // One walk through everything, in order.
+  struct Check {
+    std::string broken;
+    const LeafNode *last = nullptr;
+
+    // Keys below `node` are not before *low and before *high, where these are given.
+    void below(const void *node, std::uint32_t height, const Stored *low, const Stored *high, bool must_hold) {
+      if (height == 0) return leaf(*static_cast<const LeafNode *>(node), low, high, must_hold);
+      const auto &inner = *static_cast<const InnerNode *>(node);
+      if (inner.count > InnerNode::kKeys) return fail("an inner node counts more keys than fit");
+      for (std::size_t i = 0; i < inner.count; ++i) in_range(inner.keys[i], low, high, "a separator");
+      for (std::size_t i = 0; i + 1 < inner.count; ++i) ascend(inner.keys[i], inner.keys[i + 1], "separators");
+      for (std::size_t i = 0; i <= inner.count && broken.empty(); ++i)
+        below(inner.children[i], height - 1, i == 0 ? low : &inner.keys[i - 1],
+              i == inner.count ? high : &inner.keys[i], must_hold);
+    }
+    void leaf(const LeafNode &node, const Stored *low, const Stored *high, bool must_hold) {
+      if (must_hold && node.count == 0) return fail("an empty leaf");
+      if (node.count > LeafNode::kSlots) return fail("a leaf counts more records than fit");
+      std::array<bool, LeafNode::kSlots> seen{};
+      for (const auto slot : node.order) {
+        if (slot >= LeafNode::kSlots || std::exchange(seen[slot], true))
+          return fail("a leaf's order is no permutation");
+      }
+      for (std::size_t i = 0; i < node.count; ++i) in_range(node.at(i).key, low, high, "a key");
+      for (std::size_t i = 0; i + 1 < node.count; ++i) ascend(node.at(i).key, node.at(i + 1).key, "keys");
+      if (last != nullptr && last->next != &node) fail("a leaf is not the next one of the leaf before it");
+      last = &node;
+    }
+    void in_range(const Stored &key, const Stored *low, const Stored *high, const char *what) {
+      const bool too_low = low != nullptr && Form::compare(Form::view(key), *low) < 0;
+      const bool too_high = high != nullptr && Form::compare(Form::view(key), *high) >= 0;
+      if (too_low || too_high) fail(std::string(what) + " lies beyond its ancestors' separators");
+    }
+    void ascend(const Stored &a, const Stored &b, const char *what) {
+      if (Form::compare(Form::view(a), b) >= 0) fail(std::string(what) + " do not ascend");
+    }
+    void fail(std::string why) {
+      if (broken.empty()) broken = std::move(why);
+    }
+  };
+
+  Allocator allocator_;
+  void *root_;
+  std::uint32_t height_ = 0;
+};
+
+}  // namespace trees

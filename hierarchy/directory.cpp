@@ -1,0 +1,237 @@
+// hierarchy/directory.cpp -- recall (level 2 takes a page) and release (level 1 gets it back), step by step as in PROTOCOL.md.
+#include "hierarchy/directory.h"
+
+#include <immintrin.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "levels/line/recovery.h"
+#include "platform/process.h"
+#include "platform/steps.h"
+
+namespace tmh::hierarchy {
+
+using platform::Step;
+using platform::step;
+using storage::PageId;
+
+namespace {
+// A committer is between line-lock and line-unlock for 0.1 to 10 us. When it takes this long it was preempted, stopped or killed.
+constexpr int kSpinsBeforeLook = 4000;
+}  // namespace
+
+Directory::Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot) noexcept
+    : memory_(memory),
+      lines_(lines),
+      slot_(slot),
+      tree_(memory, slot, page::ConsistencyTree::Role::kGivesBack),
+      segments_(new SegmentDirectory[storage::kSegmentsMax]) {}
+
+Errc Directory::open_segment(std::uint32_t number, std::uint64_t max_bytes) noexcept {
+  SegmentDirectory &segment = segments_[number];
+  if (segment.records.load(std::memory_order_relaxed) != nullptr) return Errc::kOk;
+  const std::uint64_t bytes = max_bytes / kPageBytes * sizeof(DirectoryRecord);
+  const std::string path = memory_.folder() + "/tmh.directory." + std::to_string(number);
+  if (const Errc error = segment.file.open(path, bytes, bytes, platform::GrowingFile::Blocks::kSparse);
+      error != Errc::kOk)
+    return error;
+  // release: pairs with the acquire in knows()
+  segment.records.store(reinterpret_cast<DirectoryRecord *>(segment.file.base()), std::memory_order_release);
+  return Errc::kOk;
+}
+
+void Directory::remove_files(const std::string &folder) noexcept {
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i)
+    (void)std::remove((folder + "/tmh.directory." + std::to_string(i)).c_str());
+}
+
+bool Directory::knows(PageId page) const noexcept {
+  return segments_[storage::segment_number(page)].records.load(std::memory_order_acquire) != nullptr;
+}
+
+DirectoryRecord &Directory::record(PageId page) const noexcept {
+  return segments_[storage::segment_number(page)].records.load(
+      std::memory_order_relaxed)[static_cast<std::uint64_t>(storage::page_index(page))];
+}
+
+std::uint64_t Directory::clock() const noexcept { return lines_.state().clock.load(std::memory_order_seq_cst); }
+
+std::uint64_t Directory::newest(PageId page) const noexcept {
+  const line::LineWord *words = lines_.page_words(page);
+  std::uint64_t newest = 0;
+  for (std::size_t i = 0; i < storage::kLinesPerPage; ++i)
+    newest = std::max(newest, words[i].load(std::memory_order_relaxed) & line::kVersionMask);
+  return newest;
+}
+
+std::uint64_t Directory::take(PageId page) noexcept {
+  DirectoryRecord &r = record(page);
+  if (r.at_pages.load(std::memory_order_relaxed) == 0) recall(page);
+  r.residents.fetch_or(bit(slot_), std::memory_order_relaxed);  // under the lock
+  return newest(page);
+}
+
+void Directory::recall(PageId page) noexcept {
+  line::LineStateV1 &state = lines_.state();
+  state.moving.store(static_cast<std::uint64_t>(page), std::memory_order_relaxed);
+  step(Step::kRecallStart);
+  mark_lines(page);
+  step(Step::kRecallMark);
+  record(page).at_pages.store(1, std::memory_order_relaxed);
+  state.moving.store(line::kNoPage,
+                     std::memory_order_release);  // after the record: an heir must not find the move half done
+  ++memory_.state().recalls;
+  step(Step::kRecallDone);
+}
+
+void Directory::mark_lines(PageId page) noexcept {
+  line::LineWord *words = lines_.page_words(page);
+  for (std::size_t i = 0; i < storage::kLinesPerPage; ++i) {
+    std::uint64_t seen = words[i].load(std::memory_order_relaxed);
+    for (;;) {
+      if (line::is_locked(seen)) {
+        await_committer(words[i]);
+        seen = words[i].load(std::memory_order_relaxed);
+        continue;
+      }
+      // acquire: pairs with the release of line-unlock, whose stores to home we are to see. release: nothing of ours must be seen with it.
+      if ((seen & line::kUpper) != 0 ||
+          words[i].compare_exchange_weak(seen, seen | line::kUpper, std::memory_order_acq_rel,
+                                         std::memory_order_relaxed))
+        break;
+    }
+  }
+  std::atomic_thread_fence(
+      std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
+  // Whoever stamps later must validate: see line-validate's short way in PROTOCOL.md.
+  lines_.state().clock.fetch_add(1, std::memory_order_seq_cst);
+}
+
+// The committer goes on or lets go by itself; a dead one's context is recovered here.
+void Directory::await_committer(line::LineWord &word) noexcept {
+  for (;;) {
+    for (int spin = 0; spin < kSpinsBeforeLook; ++spin) {
+      if (!line::is_locked(word.load(std::memory_order_relaxed))) return;
+      _mm_pause();
+    }
+    const std::uint64_t seen = word.load(std::memory_order_relaxed);
+    if (!line::is_locked(seen)) return;
+    const line::Owner owner = lines_.context(line::context_of(seen)).owner.load(std::memory_order_relaxed);
+    recover_if_dead(line::slot_of(owner), line::incarnation_of(owner));
+    sched_yield();  // the committer may wait for this processor
+  }
+}
+
+bool Directory::is_resident(PageId page) const noexcept {
+  const DirectoryRecord &r = record(page);
+  return r.at_pages.load(std::memory_order_relaxed) != 0 &&
+         (r.residents.load(std::memory_order_relaxed) & bit(slot_)) != 0;
+}
+
+void Directory::as_of(PageId page, std::uint64_t snapshot, std::byte *content) noexcept {
+  line::undo_page(lines_, page, snapshot, content);
+}
+
+template <class Visit>
+void Directory::for_users(std::uint64_t residents, Visit visit) const noexcept {
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t i = 0; i < high; ++i) {
+    if ((residents & bit(i)) == 0) continue;
+    storage::Participant &other = memory_.participant(i);
+    // seq_cst: after the store of the clock in announce(), see the file head
+    if (other.pin.load(std::memory_order_seq_cst) != storage::kNoPin) visit(other);
+  }
+}
+
+Release Directory::release(PageId page) noexcept {
+  DirectoryRecord &r = record(page);
+  if (r.at_pages.load(std::memory_order_relaxed) == 0) return Release::kReleased;
+  line::LineStateV1 &state = lines_.state();
+  step(Step::kReleaseStart);
+  const std::uint64_t residents = r.residents.load(std::memory_order_relaxed);
+  const auto is_used = [&] {  // by a dead one's instance, too, until it is reaped
+    bool used = false;
+    for_users(residents, [&used](storage::Participant &) { used = true; });
+    return used;
+  };
+  // Before anything is told: an entry in the log costs everybody's next begin.
+  if (is_used()) return Release::kRunning;
+  if (memory_.meta(page).newest.load(std::memory_order_relaxed) != 0) {
+    tree_.collect(~std::size_t{0});
+    if (memory_.meta(page).newest.load(std::memory_order_relaxed) != 0) return Release::kVersions;
+  }
+  tree_.announce(page);
+  step(Step::kReleaseTold);
+  if (is_used()) return Release::kRunning;
+  step(Step::kReleaseLook);
+  state.moving.store(static_cast<std::uint64_t>(page), std::memory_order_relaxed);
+  r.residents.store(0, std::memory_order_relaxed);
+  // Newer than whatever level 1 has read of the page before level 2 had it.
+  const std::uint64_t version = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
+  r.at_pages.store(0, std::memory_order_relaxed);  // before any line is open (S1)
+  line::LineWord *words = lines_.page_words(page);
+  // release: pairs with the acquire of level 1's reads; home is complete.
+  for (std::size_t i = 0; i < storage::kLinesPerPage; ++i) words[i].store(version, std::memory_order_release);
+  state.moving.store(line::kNoPage, std::memory_order_release);
+  ++memory_.state().releases;
+  step(Step::kReleaseOpen);
+  return Release::kReleased;
+}
+
+void Directory::fail_users(PageId page) noexcept {
+  for_users(record(page).residents.load(std::memory_order_relaxed), [](storage::Participant &other) {
+    if (other.is_query.load(std::memory_order_relaxed) != 0) return;  // queries never abort: they are waited for
+    // release: pairs with the acquire in Engine::is_valid()
+    other.failed_instance.store(other.instance.load(std::memory_order_relaxed), std::memory_order_release);
+  });
+}
+
+void Directory::repair() noexcept {
+  for (std::uint32_t i = 0; i < lines_.contexts_high(); ++i) {
+    const line::Owner owner = lines_.context(i).owner.load(std::memory_order_relaxed);
+    if (owner != line::Owner{}) recover_if_dead(line::slot_of(owner), line::incarnation_of(owner));
+  }
+  repair_move();
+}
+
+// Whatever move the dead holder was at ends as a recall: the U bit only makes level 1 ask.
+void Directory::repair_move() noexcept {
+  line::LineStateV1 &state = lines_.state();
+  const std::uint64_t moving = state.moving.load(std::memory_order_relaxed);
+  if (moving == line::kNoPage) return;
+  const PageId page{moving};
+  if (!memory_.exists(page)) {
+    state.moving.store(line::kNoPage, std::memory_order_relaxed);
+    return;
+  }
+  if (!knows(page)) {
+    memory_.state().repair_again = 1;  // the next holder that has the segment open
+    return;
+  }
+  mark_lines(page);
+  record(page).at_pages.store(1, std::memory_order_relaxed);
+  state.moving.store(line::kNoPage, std::memory_order_release);
+  step(Step::kMoveRepaired);
+}
+
+void Directory::reap(std::uint32_t slot) noexcept {
+  recover(slot, memory_.participant(slot).incarnation.load(std::memory_order_relaxed));
+}
+
+// A context that names a segment which is not open here waits for a holder of the lock that knows it.
+void Directory::recover(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  if (!line::recover_contexts(lines_, slot, incarnation)) memory_.state().repair_again = 1;
+}
+
+void Directory::recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  const storage::Participant &owner = memory_.participant(slot);
+  // A slot that is free already: whoever reaped it did not know the segments that the context names.
+  const bool is_attached = owner.incarnation.load(std::memory_order_relaxed) == incarnation &&
+                           owner.state.load(std::memory_order_acquire) != 0;
+  if (is_attached && !owner.is_gone()) return;
+  recover(slot, incarnation);
+}
+
+}  // namespace tmh::hierarchy

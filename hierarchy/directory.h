@@ -1,0 +1,84 @@
+// hierarchy/directory.h -- which level has which page, and how a page moves between level 1 and level 2.
+// Shape:     one 16-byte record per page (tmh.directory.N, sparse, rebuildable): zero is L, as nobody has touched it. Level 2's
+//            N, R and W are read off: a page at level 2 that a resident's running instance may use is R or W.
+// Invariant: S1 to S4 of DESIGN 4, after every store: (1) a page is at level 2 => all its line words have the U bit, or DirectoryState::moving
+//            names it and the domain lock is held (by a living process, or by a dead one whose heir repairs). (2) A process that is not a
+//            resident of a page has it inaccessible in its view. (3) A page in L has no versions and no resident with a running instance.
+// Ordering:  release(): clock.store, then loads of pins (seq_cst both); Engine::announce_snapshot is the other side.
+// Sharing:   records change under the domain lock only; any order is relaxed there. `residents` has bit slot % 64: processes that share a bit
+//            are taken for residents together, which costs waiting and never isolation. A dead resident's bit is harmless: no instance runs.
+// Contexts:  take(), as_of(), repair(), reap() run in the fault handler: async-signal-safe. release() and open() do not.
+// Source:    thesis, section 6.2; hierarchy/PROTOCOL.md has the steps.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "levels/line/line_memory.h"
+#include "levels/page/engine.h"
+#include "levels/page/lower_level.h"
+#include "platform/files.h"
+
+namespace tmh::hierarchy {
+
+struct DirectoryRecord {
+  std::atomic<std::uint64_t> residents;  // bit slot % 64
+  std::atomic<std::uint32_t> at_pages;   // 0: L
+  std::uint32_t reserved_zero;
+};
+static_assert(sizeof(DirectoryRecord) == 16);
+
+enum class Release : std::uint8_t { kReleased, kRunning, kVersions };
+
+class Directory final : public page::LowerLevel {
+ public:
+  Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot) noexcept;
+
+  // A segment that this process maps. REQUIRES the folder lock.
+  [[nodiscard]] Errc open_segment(std::uint32_t number, std::uint64_t max_bytes) noexcept;
+  static void remove_files(const std::string &folder) noexcept;
+
+  // Gives the page to level 1. kRunning: an instance of level 2 may use it; kVersions: some of its versions cannot go home yet.
+  // REQUIRES the domain lock.
+  [[nodiscard]] Release release(storage::PageId page) noexcept;
+  // REQUIRES the domain lock. FAILs the running instances that may use the page.
+  void fail_users(storage::PageId page) noexcept;
+
+  // REQUIRES the domain lock. A context of that participant keeps others waiting: recovered when nobody owns it any more.
+  void recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept;
+
+  // page::LowerLevel
+  [[nodiscard]] std::uint64_t clock() const noexcept override;
+  [[nodiscard]] std::uint64_t take(storage::PageId page) noexcept override;
+  [[nodiscard]] bool is_resident(storage::PageId page) const noexcept override;
+  void as_of(storage::PageId page, std::uint64_t snapshot, std::byte *content) noexcept override;
+  void repair() noexcept override;
+  void reap(std::uint32_t slot) noexcept override;
+
+ private:
+  [[nodiscard]] bool knows(storage::PageId page) const noexcept;
+  [[nodiscard]] DirectoryRecord &record(storage::PageId page) const noexcept;
+  [[nodiscard]] static std::uint64_t bit(std::uint32_t slot) noexcept { return std::uint64_t{1} << (slot % 64); }
+  void recall(storage::PageId page) noexcept;
+  void recover(std::uint32_t slot, std::uint64_t incarnation) noexcept;
+  void repair_move() noexcept;
+  void mark_lines(storage::PageId page) noexcept;
+  void await_committer(line::LineWord &word) noexcept;
+  [[nodiscard]] std::uint64_t newest(storage::PageId page) const noexcept;
+  template <class Visit>
+  void for_users(std::uint64_t residents, Visit visit) const noexcept;
+
+  page::DomainMemory &memory_;
+  line::LineMemory &lines_;
+  const std::uint32_t slot_;
+  page::ConsistencyTree tree_;  // under the domain lock; the engine's own belongs to the instance's thread
+  struct SegmentDirectory {
+    platform::GrowingFile file;
+    std::atomic<DirectoryRecord *> records{nullptr};  // release after the file is mapped; acquire in handlers
+  };
+  std::unique_ptr<SegmentDirectory[]> segments_;
+};
+
+}  // namespace tmh::hierarchy

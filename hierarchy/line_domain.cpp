@@ -1,0 +1,182 @@
+// hierarchy/line_domain.cpp -- asking level 2 for a page, by cross-level policy; the threads of level 1.
+#include "hierarchy/line_domain.h"
+
+#include <immintrin.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "levels/line/recovery.h"
+#include "platform/failure.h"
+#include "platform/process.h"
+
+namespace tmh::detail {
+
+using hierarchy::Release;
+using line::UpperAnswer;
+using storage::PageId;
+
+namespace {
+// How long level 1 waits for one page before it goes to level 2, which needs nobody's answer. An instance of level 2 with a dozen first
+// touches takes 0.1 to 0.2 ms here; waiting longer than for a few of them costs more than being one.
+constexpr std::uint64_t kBudgetNs = 500'000;
+constexpr long kPauseNsMin = 5'000, kPauseNsMax = 100'000;
+
+std::atomic<std::uint64_t> serials{0};
+std::mutex living_mutex;
+std::map<std::uint64_t, LineDomain *> living;  // by serial: a thread that ends asks whether its domain is still there
+
+struct ThreadOf {
+  std::uint64_t serial;
+  line::SoftwareThread *thread;
+};
+struct ThreadsHere {
+  std::vector<ThreadOf> all;
+  std::uint32_t fork_generation = platform::fork_generation();
+  ~ThreadsHere() {
+    if (fork_generation != platform::fork_generation()) return;
+    const std::scoped_lock guard(living_mutex);
+    for (const ThreadOf &entry : all)
+      if (const auto found = living.find(entry.serial); found != living.end()) found->second->drop(entry.thread);
+  }
+};
+thread_local ThreadsHere threads_here;
+constinit thread_local ThreadOf last_used{0, nullptr};
+}  // namespace
+
+LineDomain::LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross)
+    : memory_(memory), slot_(slot), cross_(cross), directory_(memory, lines_, slot), serial_(++serials) {
+  const std::scoped_lock guard(living_mutex);
+  living.emplace(serial_, this);
+}
+
+LineDomain::~LineDomain() {
+  const std::scoped_lock guard(living_mutex);
+  living.erase(serial_);
+}
+
+Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
+  if (access((memory.folder() + "/tmh.line.state").c_str(), F_OK) != 0) return Errc::kOk;
+  line::LineMemory lines;
+  bool found = false;
+  if (const Errc error = lines.open(memory.folder(), &found); error != Errc::kOk) return error;
+  for (std::uint32_t i = 0; found && i < storage::kSegmentsMax; ++i) {
+    const storage::SegmentRecordV1 &record = memory.control().segments[i];
+    if (record.state != 1) continue;
+    const Errc error = lines.add_segment({i, nullptr, record.size_bytes, record.max_bytes, &memory.segment(i).home});
+    if (error != Errc::kOk) return error;
+  }
+  if (found) (void)line::recover_all_contexts(lines);  // what names no segment of the domain is damaged: nobody's
+  lines.close(true);
+  hierarchy::Directory::remove_files(memory.folder());
+  return Errc::kOk;
+}
+
+Errc LineDomain::open(const std::string &folder) noexcept {
+  bool found = false;
+  return lines_.open(folder, &found);
+}
+
+Errc LineDomain::add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept {
+  // All of the reserve is usable: beyond the segment's size loads and stores meet SIGBUS, as plain ones do.
+  if (const Errc error = lines_.add_segment({number, view, max_bytes, max_bytes, &memory_.segment(number).home});
+      error != Errc::kOk)
+    return error;
+  return directory_.open_segment(number, max_bytes);
+}
+
+void LineDomain::detach() noexcept {
+  const std::scoped_lock guard(threads_mutex_);
+  threads_.clear();
+}
+
+void LineDomain::close(bool last) noexcept {
+  lines_.close(last);
+  if (last) hierarchy::Directory::remove_files(memory_.folder());
+}
+
+void LineDomain::drop(line::SoftwareThread *thread) noexcept {
+  const std::scoped_lock guard(threads_mutex_);
+  std::erase_if(threads_, [thread](const auto &known) { return known.get() == thread; });
+}
+
+line::SoftwareThread *LineDomain::thread(Errc *error) noexcept {
+  if (last_used.serial == serial_) return last_used.thread;
+  if (threads_here.fork_generation !=
+      platform::fork_generation()) {  // a child inherits its parent's threads' contexts: not its own
+    threads_here.all.clear();
+    threads_here.fork_generation = platform::fork_generation();
+  }
+  for (const ThreadOf &entry : threads_here.all) {
+    if (entry.serial != serial_) continue;
+    last_used = entry;
+    return entry.thread;
+  }
+  auto made = std::make_unique<line::SoftwareThread>(lines_, *this);
+  *error = made->attach(slot_, memory_.participant(slot_).incarnation.load(std::memory_order_relaxed));
+  if (*error != Errc::kOk) return nullptr;
+  last_used = {serial_, made.get()};
+  threads_here.all.push_back(last_used);
+  const std::scoped_lock guard(threads_mutex_);
+  threads_.push_back(std::move(made));
+  return last_used.thread;
+}
+
+// Looking whether participants live costs 20 us each: once in a wait, when it has used its budget.
+hierarchy::Release LineDomain::try_release(PageId page, bool fail_users, bool look_for_dead) noexcept {
+  engine_->lock_domain();
+  if (look_for_dead) engine_->reap_dead();
+  const Release result = directory_.release(page);
+  if (result == Release::kRunning && fail_users) directory_.fail_users(page);
+  engine_->unlock_domain();
+  return result;
+}
+
+// Bounded: whoever uses the page ends, or the budget does; then the asker aborts and its site escalates.
+UpperAnswer LineDomain::ask(PageId page, std::uint32_t) noexcept {
+  std::uint64_t deadline_ns = 0;
+  long pause_ns = kPauseNsMin;
+  for (bool look_for_dead = false;;) {
+    if (try_release(page, cross_ == CrossPolicy::kAbortUpper, look_for_dead) == Release::kReleased)
+      return UpperAnswer::kGranted;
+    if (look_for_dead) return UpperAnswer::kRefused;
+    if (cross_ == CrossPolicy::kAbortLower) return UpperAnswer::kBusy;
+    const std::uint64_t now = platform::monotonic_ns();
+    if (deadline_ns == 0) deadline_ns = now + kBudgetNs;
+    look_for_dead = now >= deadline_ns;  // once more, after the dead have been cleaned up
+    if (look_for_dead) continue;
+    const timespec pause{0, pause_ns};
+    nanosleep(&pause, nullptr);
+    if (cross_ == CrossPolicy::kWaitForUpper) pause_ns = std::min(2 * pause_ns, kPauseNsMax);
+  }
+}
+
+bool LineDomain::any_pin() noexcept {
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t i = 0; i < high; ++i) {
+    // seq_cst: after the stamp's fetch_add; pairs with the pin's store before the line clock is read (Engine::announce_snapshot).
+    if (memory_.participant(i).pin.load(std::memory_order_seq_cst) != storage::kNoPin) return true;
+  }
+  return false;
+}
+
+std::uint64_t LineDomain::oldest_line_pin() noexcept {
+  std::uint64_t oldest = ~0ull;
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t i = 0; i < high; ++i) {
+    const storage::Participant &other = memory_.participant(i);
+    if (other.pin.load(std::memory_order_seq_cst) == storage::kNoPin) continue;
+    oldest = std::min(oldest, other.line_pin.load(std::memory_order_acquire));
+  }
+  return oldest;
+}
+
+void LineDomain::suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  engine_->lock_domain();
+  directory_.recover_if_dead(slot, incarnation);
+  engine_->unlock_domain();
+}
+
+}  // namespace tmh::detail

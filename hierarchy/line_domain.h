@@ -1,0 +1,66 @@
+// hierarchy/line_domain.h -- level 1 of one domain in one process: its memory, the directory, its threads, and what level 1 asks of level 2.
+// Shape:     one LineDomain per DomainImpl in hybrid mode. Each thread that runs a site has a line::SoftwareThread here, made at its first
+//            instance and given back when the thread ends or the domain closes.
+// Sharing:   threads: thread() and ask() by any; open(), detach() and close() by the domain's owner.
+//            Lock order: threads_mutex_ is taken alone. ask() takes the domain lock, holding no line word.
+// Contexts:  NOT async-signal-safe.
+// Source:    hierarchy/PROTOCOL.md; DESIGN section 4 (cross-level conflict policies).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "hierarchy/directory.h"
+#include "levels/line/software.h"
+#include "levels/line/upper.h"
+
+namespace tmh::detail {
+
+class LineDomain final : public line::Upper {
+ public:
+  LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross);
+  ~LineDomain() override;
+
+  // Finishes what threads of level 1 left when the last process of the domain died, and removes level 1's files.
+  // REQUIRES: nobody is attached, the folder lock is held, all segments are open in `memory`.
+  [[nodiscard]] static Errc salvage(page::DomainMemory &memory) noexcept;
+  // REQUIRES the folder lock.
+  [[nodiscard]] Errc open(const std::string &folder) noexcept;
+  void use_engine(page::Engine *engine) noexcept { engine_ = engine; }
+  [[nodiscard]] Errc add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept;
+  void remove_segment(std::uint32_t number) noexcept { lines_.remove_segment(number); }
+  // Gives all contexts of this process back. REQUIRES: none of its threads runs an instance at level 1.
+  void detach() noexcept;
+  void drop(line::SoftwareThread *thread) noexcept;  // its thread ends
+  void close(bool last) noexcept;
+
+  // Of the calling thread; null: no context is free (*error says).
+  [[nodiscard]] line::SoftwareThread *thread(Errc *error) noexcept;
+  [[nodiscard]] hierarchy::Directory &directory() noexcept { return directory_; }
+  [[nodiscard]] line::LineMemory &memory() noexcept { return lines_; }
+
+  // line::Upper
+  [[nodiscard]] line::UpperAnswer ask(storage::PageId page, std::uint32_t attempt) noexcept override;
+  [[nodiscard]] bool any_pin() noexcept override;
+  [[nodiscard]] std::uint64_t oldest_line_pin() noexcept override;
+  void suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept override;
+
+ private:
+  [[nodiscard]] hierarchy::Release try_release(storage::PageId page, bool fail_users, bool look_for_dead) noexcept;
+
+  page::DomainMemory &memory_;
+  line::LineMemory lines_;
+  const std::uint32_t slot_;
+  const CrossPolicy cross_;
+  hierarchy::Directory directory_;
+  page::Engine *engine_ = nullptr;
+  std::mutex threads_mutex_;
+  std::vector<std::unique_ptr<line::SoftwareThread>> threads_;
+  const std::uint64_t
+      serial_;  // of this object in this process: a thread must not take a later one at the same address for it
+};
+
+}  // namespace tmh::detail

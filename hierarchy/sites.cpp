@@ -1,0 +1,393 @@
+// hierarchy/sites.cpp -- one instance of a site: at which level each attempt runs, and what follows when it fails.
+// Source:    thesis, sections 2.1 (nesting is subsumed) and 6.2 (every instance runs at one level); DESIGN section 4.
+#include <immintrin.h>
+#include <pthread.h>
+#include <time.h>
+#include <x86intrin.h>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "hierarchy/policies.h"
+#include "hierarchy/site_impl.h"
+#include "platform/failure.h"
+#include "platform/process.h"
+
+namespace tmh {
+
+namespace detail {
+
+using hierarchy::FailedAttempt;
+using hierarchy::NextStep;
+
+namespace {
+
+// The level-1 instance of this thread.
+struct LineRun {
+  LineDomain *domain = nullptr;
+  line::SoftwareThread *thread = nullptr;
+  std::uint32_t depth = 0;
+};
+constinit thread_local LineRun line_run;
+constinit thread_local bool retry_wanted = false;  // the LineAbort on its way is retry()'s
+
+struct Actions {
+  std::vector<std::function<void()>> on_commit, on_abort;
+};
+thread_local Actions actions;
+
+// Does this thread run an instance, at whatever level?
+bool runs_instance() noexcept { return line_run.depth != 0 || page_instance_here(); }
+
+void await_change_of_lines(const line::SoftwareThread &thread) noexcept {
+  constexpr long kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;  // as DomainImpl::await_change()
+  for (long pause_ns = kPauseNsMin;; pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
+    for (const LineSeen &read : thread.reads())
+      if (read.word->load(std::memory_order_acquire) != read.seen) return;  // acquire: as a read's
+    const timespec pause{0, pause_ns};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+// A child inherits the forking thread's instance, which is the parent's.
+void forget_in_child() noexcept {
+  line_run = {};
+  line_access = nullptr;
+}
+[[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, forget_in_child);
+
+// Shard numbers 0 to 31 belong to one thread at a time.
+std::atomic<std::uint32_t> free_shards{~0u};
+struct ShardOfThread {
+  std::size_t number = 32;
+  ShardOfThread() noexcept {
+    std::uint32_t seen = free_shards.load(std::memory_order_relaxed);
+    while (seen != 0) {
+      const int bit = std::countr_zero(seen);
+      // acquire and release: the next owner goes on from the totals of the one before.
+      if (!free_shards.compare_exchange_weak(seen, seen & ~(1u << bit), std::memory_order_acquire)) continue;
+      number = static_cast<std::size_t>(bit);
+      return;
+    }
+  }
+  ~ShardOfThread() {
+    if (number < 32) free_shards.fetch_or(1u << number, std::memory_order_release);
+    number = 32;
+  }
+};
+thread_local ShardOfThread shard_of_thread;
+
+// The time-stamp counter in nanoseconds, by its rate since the process began.
+const std::uint64_t ticks_at_start = __rdtsc();
+const std::uint64_t ns_at_start = platform::monotonic_ns();
+std::uint64_t ns_of(std::uint64_t ticks) noexcept {
+  const std::uint64_t all_ticks = __rdtsc() - ticks_at_start;
+  const auto all_ns = static_cast<double>(platform::monotonic_ns() - ns_at_start);
+  return all_ticks == 0
+             ? 0
+             : static_cast<std::uint64_t>(static_cast<double>(ticks) * all_ns / static_cast<double>(all_ticks));
+}
+// Reading the counter costs 8 to 20 ns in a virtual machine: at level 1 one instance in so many is timed.
+constexpr std::uint32_t kTimedEvery = 16;
+constinit thread_local std::uint32_t untimed = 0;
+
+std::uint64_t random_ns(std::uint64_t bound) noexcept {
+  thread_local std::uint64_t state = __rdtsc() | 1;
+  state ^= state << 13;  // xorshift64: spreads threads, needs no quality
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state % bound;
+}
+
+void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noexcept {
+  // Sleeping for less takes 50 us more than asked for.
+  constexpr std::uint64_t kSleepNsMin = 50'000;
+  const std::uint64_t bound = hierarchy::backoff_ns_max(policy.backoff, attempts, policy.backoff_us_max, progressed);
+  if (bound == 0) return;
+  const std::uint64_t wait_ns = random_ns(bound);
+  if (wait_ns >= kSleepNsMin) {
+    const timespec wait{0, static_cast<long>(wait_ns)};
+    nanosleep(&wait, nullptr);
+    return;
+  }
+  const std::uint64_t until = platform::monotonic_ns() + wait_ns;
+  while (platform::monotonic_ns() < until) _mm_pause();
+}
+
+}  // namespace
+
+void SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
+  const std::size_t number = shard_of_thread.number;
+  auto &cell = shards_[number].totals[static_cast<std::size_t>(which)];
+  if (number + 1 < kShards)
+    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
+  else
+    cell.fetch_add(amount, std::memory_order_relaxed);
+}
+
+SiteReport SiteImpl::report() const {
+  const auto total = [this](SiteCount which) {
+    std::uint64_t sum = 0;
+    for (const Shard &shard : shards_)
+      sum += shard.totals[static_cast<std::size_t>(which)].load(std::memory_order_relaxed);
+    return sum;
+  };
+  SiteReport report;
+  report.name = name_;
+  report.escalation = escalation_;
+  report.line_commits = total(SiteCount::kLineCommits);
+  report.page_commits = total(SiteCount::kPageCommits);
+  report.line_aborts = total(SiteCount::kLineAborts);
+  report.page_aborts = total(SiteCount::kPageAborts);
+  report.escalations_capacity = total(SiteCount::kForCapacity);
+  report.escalations_needs_pages = total(SiteCount::kForPages);
+  report.escalations_attempts = total(SiteCount::kForAttempts);
+  report.de_escalations = total(SiteCount::kDeEscalations);
+  report.line_ns = ns_of(total(SiteCount::kLineTicks));
+  report.page_ns = ns_of(total(SiteCount::kPageTicks));
+  return report;
+}
+
+void run_actions(bool committed) {
+  if (actions.on_commit.empty() && actions.on_abort.empty()) [[likely]]
+    return;
+  const Actions due = std::exchange(actions, {});  // an action may begin another instance
+  for (const auto &action : committed ? due.on_commit : due.on_abort) action();
+}
+
+void need_pages() {
+  if (line_run.depth != 0) line_run.thread->fail(AbortCause::kNeedsPages);
+}
+
+bool runs_at_lines(const LineDomain *domain) noexcept { return line_run.depth != 0 && line_run.domain == domain; }
+
+void Attempts::begin() {
+  SiteImpl &site = *site_.impl_;
+  DomainImpl &domain = site.domain();
+  check(domain.usable());
+  if (line_run.depth != 0) {
+    if (line_run.domain != domain.lines()) need_pages();  // at level 2 it is refused, with its reason
+    runs_at_ = RunsAt::kOuter;
+    line_run.thread->nest(++line_run.depth);
+    return;
+  }
+  if (domain.depth() != 0) {
+    check(domain.begin(false));
+    runs_at_ = RunsAt::kOuter;
+    return;
+  }
+  if (runs_at_ == RunsAt::kNothing && domain.lines() != nullptr) {
+    hierarchy::SiteState learned = site.learned();
+    escalated_ = hierarchy::begins_at_pages(site.escalation(), &learned);
+    if (escalated_) site.learn(learned);
+  }
+  if (domain.lines() == nullptr || escalated_) {
+    runs_at_ = RunsAt::kPages;
+    ticks_ = __rdtsc();
+    check(domain.begin(false));
+    return;
+  }
+  runs_at_ = RunsAt::kLines;
+  Errc error = Errc::kOk;
+  line::SoftwareThread *thread = domain.lines()->thread(&error);
+  if (thread == nullptr) raise(error);
+  ticks_ = __rdtsc();
+  if (attempts_ == 0) first_ticks_ = ticks_;
+  retry_wanted = false;
+  line_run = {domain.lines(), thread, 1};
+  thread->begin({domain.policy(), false, attempts_, nullptr});
+}
+
+bool Attempts::end() {
+  SiteImpl &site = *site_.impl_;
+  DomainImpl &domain = site.domain();
+  Status status = Status::kPending;
+  switch (runs_at_) {
+    case RunsAt::kNothing:
+      return true;
+    case RunsAt::kOuter:
+      if (line_run.depth != 0)
+        --line_run.depth;
+      else
+        check(domain.end(false, &status));
+      return true;
+    case RunsAt::kPages:
+      if (const Errc error = domain.end(false, &status); error != Errc::kOk) {
+        run_actions(status == Status::kCommitted);
+        raise(error);
+      }
+      run_actions(status == Status::kCommitted);
+      site.add(SiteCount::kPageTicks, __rdtsc() - ticks_);
+      if (status == Status::kCommitted) {
+        site.add(SiteCount::kPageCommits, 1);
+        return true;
+      }
+      site.add(SiteCount::kPageAborts, 1);
+      domain.backoff();
+      return false;
+    case RunsAt::kLines:
+      break;
+  }
+  line_run.depth = 0;
+  if (line_run.thread->commit() != Status::kCommitted) {
+    run_actions(false);
+    failed_at_lines();
+    return false;
+  }
+  run_actions(true);
+  site.add(SiteCount::kLineCommits, 1);
+  if (++untimed == kTimedEvery) {
+    untimed = 0;
+    site.add(SiteCount::kLineTicks, kTimedEvery * (__rdtsc() - ticks_));
+  }
+  if (const hierarchy::SiteState learned = site.learned(); learned.penalty != 0) {
+    site.add(SiteCount::kDeEscalations, 1);
+    site.learn(hierarchy::after_line_commit(learned));
+  }
+  return true;
+}
+
+void Attempts::unwound() {
+  if (runs_at_ == RunsAt::kOuter) {
+    --line_run.depth;
+    throw LineAbort{};
+  }
+  line_run.depth = 0;
+  line_run.thread->abandon();
+  run_actions(false);
+  if (!retry_wanted) {
+    failed_at_lines();
+    return;
+  }
+  attempts_ = 0;  // it has not failed
+  await_change_of_lines(*line_run.thread);
+}
+
+void Attempts::retried() {
+  DomainImpl &domain = site_.impl_->domain();
+  if (runs_at_ == RunsAt::kOuter) {
+    Status status{};
+    (void)domain.end(false, &status);
+    throw RetryNow{};
+  }
+  (void)domain.abort();
+  run_actions(false);
+  domain.await_change();
+}
+
+bool Attempts::threw() {
+  DomainImpl &domain = site_.impl_->domain();
+  switch (runs_at_) {
+    case RunsAt::kNothing:
+      return true;
+    case RunsAt::kOuter:
+      if (line_run.depth != 0) {
+        --line_run.depth;
+      } else if (domain.depth() != 0) {
+        Status status{};
+        (void)domain.end(false, &status);
+      }
+      return true;
+    case RunsAt::
+        kLines:  // every load was consistent, so the exception is one that a serial execution would have raised
+      if (line_run.depth == 0) return true;
+      line_run.depth = 0;
+      line_run.thread->abandon();
+      run_actions(false);
+      return true;
+    case RunsAt::kPages:
+      break;
+  }
+  if (domain.depth() == 0) return true;  // end() itself failed, or the body ended the instance
+  Status status{};
+  (void)domain.validate(&status);
+  (void)domain.abort();
+  run_actions(false);
+  site_.impl_->add(SiteCount::kPageTicks, __rdtsc() - ticks_);
+  if (status != Status::kFailed) return true;
+  domain.backoff();
+  return false;
+}
+
+// The attempt has been undone. What next?
+void Attempts::failed_at_lines() {
+  SiteImpl &site = *site_.impl_;
+  const std::uint64_t now = __rdtsc();
+  site.add(SiteCount::kLineAborts, 1);
+  site.add(SiteCount::kLineTicks, now - ticks_);
+  const line::SoftwareThread &thread = *line_run.thread;
+  FailedAttempt failed;
+  failed.attempts = ++attempts_;
+  failed.over_capacity = thread.cause() == AbortCause::kCapacity;
+  failed.needs_pages = thread.cause() == AbortCause::kNeedsPages;
+  // Level 2 did not give a page back within the budget; as one of its instances this one needs nobody's answer.
+  failed.refused = thread.cause() == AbortCause::kCrossLevel && !line::has(thread.status(), line::kStatusRetry);
+  if (failed.attempts > 1) failed.wasted_ns = ns_of(now - first_ticks_);
+  switch (hierarchy::next(site.escalation(), failed)) {
+    case NextStep::kRetry:
+      back_off(site.domain().policy(), attempts_, thread.cause() == AbortCause::kValidation);
+      return;
+    case NextStep::kGiveUp:
+      platform::fail(Errc::kNeedsPages, "site '" + site.name() +
+                                            (failed.over_capacity ? "': its working set exceeds level 1"
+                                                                  : "': it allocates, or runs plain code"));
+      raise(Errc::kNeedsPages);
+    case NextStep::kEscalate:
+      break;
+  }
+  escalated_ = true;
+  site.add(failed.over_capacity ? SiteCount::kForCapacity
+           : failed.needs_pages ? SiteCount::kForPages
+                                : SiteCount::kForAttempts,
+           1);
+  if (site.escalation().kind == EscalationKind::kAdaptive) site.learn(hierarchy::after_escalation(site.learned()));
+}
+
+}  // namespace detail
+
+Site::Site(const Domain &domain, std::string_view name, std::string_view escalation) : domain_(domain) {
+  std::shared_ptr<detail::DomainImpl> impl = detail::impl_of(domain);
+  if (impl == nullptr) {
+    platform::fail(Errc::kNotInitialized, "a site of an empty domain handle");
+    detail::raise(Errc::kNotInitialized);
+  }
+  Escalation chosen = impl->escalation();
+  if (!escalation.empty() && parse(escalation, &chosen) != Errc::kOk) {
+    platform::fail(Errc::kBadLevels,
+                   std::string("'").append(escalation).append("'; right values: ").append(escalation_values()));
+    detail::raise(Errc::kBadLevels);
+  }
+  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen);
+}
+
+SiteReport Site::report() const { return impl_->report(); }
+
+namespace {
+void require_instance(const char *call) {
+  if (detail::runs_instance()) return;
+  platform::fail(Errc::kEndWithoutBegin, std::string(call) + " outside an instance");
+  detail::raise(Errc::kEndWithoutBegin);
+}
+}  // namespace
+
+void on_commit(std::function<void()> action) {
+  require_instance("on_commit()");
+  detail::actions.on_commit.push_back(std::move(action));
+}
+
+void on_abort(std::function<void()> action) {
+  require_instance("on_abort()");
+  detail::actions.on_abort.push_back(std::move(action));
+}
+
+void retry() {
+  require_instance("retry()");
+  if (detail::line_run.depth == 0) throw detail::RetryNow{};
+  detail::retry_wanted = true;
+  detail::line_run.thread->fail(AbortCause::kUser);
+}
+
+}  // namespace tmh

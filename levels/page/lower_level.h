@@ -1,0 +1,33 @@
+// levels/page/lower_level.h -- what level 2 asks of the level below it. hierarchy/ implements it; without one, level 2 owns every page.
+// Invariant: after take(page) and until the page is released (ConsistencyTree::announce), nothing below stores to its home.
+// Sharing:   take(), as_of(), repair() and reap() REQUIRE the domain lock.
+// Contexts:  async-signal-safe: they run at a first touch, in the fault handler.
+// Source:    thesis, section 6.2 (a level talks to the next only when it touches a block in L); hierarchy/PROTOCOL.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "levels/storage/page_id.h"
+
+namespace tmh::page {
+
+class LowerLevel {
+ public:
+  virtual ~LowerLevel() = default;
+
+  // Timestamps below are of this clock. seq_cst: read after the pin is stored, see PROTOCOL.md, "Snapshots that span both clocks".
+  [[nodiscard]] virtual std::uint64_t clock() const noexcept = 0;
+  // The page belongs to level 2 afterwards, and this participant is a resident of it. Returns the newest timestamp in it.
+  [[nodiscard]] virtual std::uint64_t take(storage::PageId page) noexcept = 0;
+  // Is this participant still a resident? (Asked while its instance runs.)
+  [[nodiscard]] virtual bool is_resident(storage::PageId page) const noexcept = 0;
+  // `content` is home of a taken page: undoes what is newer than `snapshot`.
+  virtual void as_of(storage::PageId page, std::uint64_t snapshot, std::byte *content) noexcept = 0;
+  // A dead holder of the domain lock may have left a page between the levels.
+  virtual void repair() noexcept = 0;
+  // What a dead participant left below.
+  virtual void reap(std::uint32_t slot) noexcept = 0;
+};
+
+}  // namespace tmh::page

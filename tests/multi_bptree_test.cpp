@@ -1,0 +1,201 @@
+// tests/multi_bptree_test.cpp -- examples/trees/bptree.hpp in a segment, changed by several processes, in every mode.
+// Invariants: (1) inserts and erases of several processes in one tree, through splits and emptied leaves: every transaction happened
+//                 once, the tree's own invariants hold in every snapshot, and so do the heap's.
+//             (2) an aborted instance's splits leave nothing behind.
+//             (3) two inserts into different leaves that overlap do not fail each other, their records and nodes included.
+//             (4) in a strict domain the tree is there after all processes were killed.
+#include <csignal>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "examples/trees/bptree.hpp"
+#include "levels/storage/heap.h"
+#include "tests/support/seed.h"
+#include "tests/support/stage.h"
+
+namespace tmh::test {
+namespace {
+
+using Key = std::uint64_t;
+using Value = std::array<char, 120>;
+using Tree = trees::BPlusTree<Key, Value, 4096, allocator<std::byte>, trees::ValuePlace::kBeside>;
+// Small blocks share pages of the heap, and split often.
+using SmallTree = trees::BPlusTree<std::string_view, Key, 320, allocator<std::byte>>;
+
+Value value_of(Key key) {
+  Value value{};
+  for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<char>(key * 31 + i);
+  return value;
+}
+
+struct Worker {
+  Worker(const std::string &folder, const DomainOptions &options) : domain(Domain::open(folder, options)) {
+    segment = domain.map("trees");
+    tree = segment.root<Tree>("tree");
+    small = segment.root<SmallTree>("small");
+  }
+  void check() const {
+    query(domain, [&] {
+      EXPECT_EQ(tree->invariants(), "");
+      EXPECT_EQ(small->invariants(), "");
+      EXPECT_EQ(storage::heap_check(segment.data(), segment.size_bytes()), Errc::kOk);
+    });
+  }
+  Domain domain;
+  Segment segment;
+  Tree *tree = nullptr;
+  SmallTree *small = nullptr;
+};
+
+// A worker's own keys, number among `workers`, spread over all leaves; what it did is known without looking.
+std::map<Key, bool> play(const Worker &self, std::uint32_t number, std::uint32_t workers, std::uint32_t steps) {
+  std::map<Key, bool> there;
+  std::uint64_t random = seed() * 7 + number;
+  for (std::uint32_t step = 0; step < steps; ++step) {
+    random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+    const Key key = (random >> 33) % 600 * workers + number;
+    const std::string text = std::to_string(key * 7919);
+    const bool inserts = step * 3 < steps * 2 ? (random >> 60) != 0 : (random >> 60) < 2;  // grows, then shrinks
+    atomically(self.domain, [&] {
+      if (inserts) {
+        EXPECT_EQ(self.tree->insert(key, value_of(key)), !there[key]);
+        EXPECT_EQ(self.small->insert(text, key), !there[key]);
+      } else {
+        EXPECT_EQ(self.tree->erase(key), there[key]);
+        EXPECT_EQ(self.small->erase(text), there[key]);
+      }
+    });
+    there[key] = inserts;
+    if (step % 64 == 0) self.check();
+  }
+  return there;
+}
+
+void expect_content(const Worker &self, const std::map<Key, bool> &there) {
+  for (const auto &[key, is_there] : there) {
+    const Value *value = self.tree->find(key);
+    const Key *number = self.small->find(std::to_string(key * 7919));
+    EXPECT_EQ(value != nullptr, is_there);
+    EXPECT_EQ(number != nullptr, is_there);
+    if (value != nullptr) {
+      EXPECT_EQ(*value, value_of(key));
+    }
+    if (number != nullptr) {
+      EXPECT_EQ(*number, key);
+    }
+  }
+}
+
+class MultiBPlusTreeTest : public ModeTest {
+ protected:
+  [[nodiscard]] Worker worker() const { return {folder_.path(), options()}; }
+};
+INSTANTIATE_TEST_SUITE_P(Modes, MultiBPlusTreeTest, testing::ValuesIn(kModes), mode_name);
+
+TEST_P(MultiBPlusTreeTest, EveryTransactionOfAllProcessesHappenedOnce) {
+  constexpr std::uint32_t kWorkers = 3, kSteps = 400;
+  Children children;
+  for (std::uint32_t number = 0; number < kWorkers; ++number) {
+    children.spawn("worker " + std::to_string(number), [&, number] {
+      Worker self = worker();
+      const auto there = play(self, number, kWorkers, kSteps);
+      query(self.domain, [&] { expect_content(self, there); });  // nobody else touches these keys
+      self.domain.close();
+    });
+  }
+  children.expect_success();
+  Worker self = worker();
+  self.check();
+  query(self.domain, [&] { EXPECT_EQ(self.tree->size(), self.small->size()); });
+}
+
+TEST_P(MultiBPlusTreeTest, AbortedSplitsLeaveNothingBehind) {
+  Worker self = worker();
+  atomically(self.domain, [&] {
+    for (Key key = 0; key < 200; ++key) self.tree->insert(key * 2, value_of(key * 2));
+  });
+  for (int round = 0; round < 3; ++round) {
+    self.domain.begin();
+    for (Key key = 0; key < 2000; ++key) {
+      self.tree->insert(key, value_of(key));
+      self.small->insert(std::to_string(key), key);
+    }
+    self.domain.abort();
+    self.check();
+    query(self.domain, [&] {
+      EXPECT_EQ(self.tree->size(), 200U);
+      EXPECT_TRUE(self.small->empty());
+      EXPECT_EQ(self.tree->height(), 0U);
+    });
+  }
+}
+
+// The other process's insert lies wholly within ours, in another leaf: both commit at the first attempt. Each has made an insert before:
+// what is left out is the taking of the heap's chunks, which may conflict.
+TEST_P(MultiBPlusTreeTest, InsertsIntoDifferentLeavesDoNotConflict) {
+  constexpr Key kFar = 1'000'000;
+  {
+    Worker self = worker();
+    atomically(self.domain, [&] {
+      for (Key key = 0; key < 1000; ++key) self.tree->insert(key * (kFar / 1000), value_of(key));
+    });
+  }
+  const Shared<Turn> turn;
+  Children children;
+  children.spawn("outer", [&] {
+    Worker self = worker();
+    atomically(self.domain, [&] { self.tree->insert(2, value_of(2)); });
+    turn->reach(1);
+    turn->await(2);
+    self.domain.begin();
+    self.tree->insert(1, value_of(1));
+    turn->reach(3);
+    turn->await(4);
+    EXPECT_EQ(self.domain.end(), Status::kCommitted);
+    self.check();
+  });
+  children.spawn("inner", [&] {
+    Worker self = worker();
+    turn->await(1);
+    atomically(self.domain, [&] { self.tree->insert(kFar - 2, value_of(2)); });
+    turn->reach(2);
+    turn->await(3);
+    self.domain.begin();
+    self.tree->insert(kFar - 1, value_of(2));
+    EXPECT_EQ(self.domain.end(), Status::kCommitted);
+    turn->reach(4);
+  });
+  children.expect_success();
+}
+
+TEST_P(MultiBPlusTreeTest, IsThereAfterAllWereKilled) {
+  DomainOptions strict = options();
+  if (strict.levels == Levels::kHybrid) GTEST_SKIP() << "hybrid domains are volatile";
+  strict.durability = Durability::kStrict;
+  const Shared<std::atomic<std::uint64_t>> acknowledged;
+  Children children;
+  children.spawn("inserter", [&] {
+    Worker self(folder_.path(), strict);
+    for (Key key = 1;; ++key) {
+      atomically(self.domain, [&] { self.tree->insert(key * 0x9e3779b97f4a7c15ULL, value_of(key)); });
+      acknowledged->store(key, std::memory_order_release);
+    }
+  });
+  ASSERT_TRUE(poll_until([&] { return acknowledged->load(std::memory_order_acquire) >= 500; }));
+  children.bury(0);
+  Worker self(folder_.path(), strict);
+  self.check();
+  query(self.domain, [&] {
+    const Key last = acknowledged->load(std::memory_order_acquire);
+    for (Key key = 1; key <= last; ++key) {
+      const Value *value = self.tree->find(key * 0x9e3779b97f4a7c15ULL);
+      ASSERT_NE(value, nullptr) << key;
+      EXPECT_EQ(*value, value_of(key));
+    }
+    EXPECT_LE(self.tree->size(), last + 1) << "one may have been on its way";
+  });
+}
+
+}  // namespace
+}  // namespace tmh::test
