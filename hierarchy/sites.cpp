@@ -167,7 +167,7 @@ void Attempts::begin() {
   ticks_ = __rdtsc();
   if (attempts_ == 0) first_ticks_ = ticks_;
   line_run = {domain.lines(), thread, 1};
-  thread->begin({domain.policy(), false, attempts_, nullptr});
+  thread->begin({domain.policy(), false, attempts_, domain.capacity()});
 }
 
 bool Attempts::end() {
