@@ -69,6 +69,16 @@ std::uint64_t Directory::take(PageId page) noexcept {
   return newest(page);
 }
 
+// A look first, then the take: what a committer does in between is waited for, briefly, and its version is looked at again.
+bool Directory::take_ahead(PageId page, std::uint64_t snapshot) noexcept {
+  const line::LineWord *words = lines_.page_words(page);
+  for (std::size_t i = 0; i < storage::kLinesPerPage; ++i) {
+    const std::uint64_t seen = words[i].load(std::memory_order_relaxed);  // a hint
+    if (line::is_locked(seen) || (seen & line::kVersionMask) > snapshot) return false;
+  }
+  return take(page) <= snapshot;
+}
+
 void Directory::recall(PageId page) noexcept {
   line::LineStateV1 &state = lines_.state();
   state.moving.store(static_cast<std::uint64_t>(page), std::memory_order_relaxed);
@@ -76,8 +86,10 @@ void Directory::recall(PageId page) noexcept {
   mark_lines(page);
   step(Step::kRecallMark);
   record(page).at_pages.store(1, std::memory_order_relaxed);
-  state.moving.store(line::kNoPage, std::memory_order_release);  // after the record: an heir must not find the move half done
+  state.moving.store(line::kNoPage,
+                     std::memory_order_release);  // after the record: an heir must not find the move half done
   ++memory_.state().recalls;
+  recalls_here_.fetch_add(1, std::memory_order_relaxed);
   step(Step::kRecallDone);
 }
 
@@ -98,7 +110,8 @@ void Directory::mark_lines(PageId page) noexcept {
         break;
     }
   }
-  std::atomic_thread_fence(std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
+  std::atomic_thread_fence(
+      std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
   // Whoever stamps later must validate: see line-validate's short way in PROTOCOL.md.
   lines_.state().clock.fetch_add(1, std::memory_order_seq_cst);
 }

@@ -150,7 +150,8 @@ Errc DomainImpl::settle_levels(bool fresh) {
     return fail(Errc::kLevelsMismatch, std::string("the domain is open with levels ") + to_string(levels()));
   if (levels() != Levels::kHybrid) return Errc::kOk;
   if (detection_ == Detection::kEager)
-    return fail(Errc::kLevelsMismatch, "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
+    return fail(Errc::kLevelsMismatch,
+                "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
   if (durability() != Durability::kNone)
     return fail(Errc::kLevelsMismatch, "hybrid levels need a volatile domain: level 1 writes no redo log yet");
   return Errc::kOk;

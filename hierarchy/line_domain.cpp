@@ -104,7 +104,8 @@ void LineDomain::drop(line::SoftwareThread *thread) noexcept {
 
 line::SoftwareThread *LineDomain::thread(Errc *error) noexcept {
   if (last_used.serial == serial_) return last_used.thread;
-  if (threads_here.fork_generation != platform::fork_generation()) {  // a child inherits its parent's threads' contexts: not its own
+  if (threads_here.fork_generation !=
+      platform::fork_generation()) {  // a child inherits its parent's threads' contexts: not its own
     threads_here.all.clear();
     threads_here.fork_generation = platform::fork_generation();
   }
@@ -138,8 +139,10 @@ UpperAnswer LineDomain::ask(PageId page, std::uint32_t) noexcept {
   std::uint64_t deadline_ns = 0;
   long pause_ns = kPauseNsMin;
   for (bool look_for_dead = false;;) {
-    if (try_release(page, cross_ == CrossPolicy::kAbortUpper, look_for_dead) == Release::kReleased)
+    if (try_release(page, cross_ == CrossPolicy::kAbortUpper, look_for_dead) == Release::kReleased) {
+      ++pages_granted;
       return UpperAnswer::kGranted;
+    }
     if (look_for_dead) return UpperAnswer::kRefused;
     if (cross_ == CrossPolicy::kAbortLower) return UpperAnswer::kBusy;
     const std::uint64_t now = platform::monotonic_ns();

@@ -19,6 +19,9 @@
 
 namespace tmh::detail {
 
+// Pages that level 2 gave to this thread since somebody set it to zero.
+inline constinit thread_local std::uint32_t pages_granted = 0;
+
 class LineDomain final : public line::Upper {
  public:
   LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross);
@@ -59,7 +62,8 @@ class LineDomain final : public line::Upper {
   page::Engine *engine_ = nullptr;
   std::mutex threads_mutex_;
   std::vector<std::unique_ptr<line::SoftwareThread>> threads_;
-  const std::uint64_t serial_;  // of this object in this process: a thread must not take a later one at the same address for it
+  const std::uint64_t
+      serial_;  // of this object in this process: a thread must not take a later one at the same address for it
 };
 
 }  // namespace tmh::detail

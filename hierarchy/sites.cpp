@@ -63,11 +63,19 @@ const std::uint64_t ns_at_start = platform::monotonic_ns();
 std::uint64_t ns_of(std::uint64_t ticks) noexcept {
   const std::uint64_t all_ticks = __rdtsc() - ticks_at_start;
   const auto all_ns = static_cast<double>(platform::monotonic_ns() - ns_at_start);
-  return all_ticks == 0 ? 0 : static_cast<std::uint64_t>(static_cast<double>(ticks) * all_ns / static_cast<double>(all_ticks));
+  return all_ticks == 0
+             ? 0
+             : static_cast<std::uint64_t>(static_cast<double>(ticks) * all_ns / static_cast<double>(all_ticks));
 }
 // Reading the counter costs 8 to 20 ns in a virtual machine: at level 1 one instance in so many is timed.
 constexpr std::uint32_t kTimedEvery = 16;
 constinit thread_local std::uint32_t untimed = 0;
+
+void count_granted(SiteImpl &site) noexcept {
+  if (pages_granted == 0) return;
+  site.add(SiteCount::kReleases, pages_granted);
+  pages_granted = 0;
+}
 
 std::uint64_t random_ns(std::uint64_t bound) noexcept {
   thread_local std::uint64_t state = __rdtsc() | 1;
@@ -121,6 +129,8 @@ SiteReport SiteImpl::report() const {
   report.escalations_needs_pages = total(SiteCount::kForPages);
   report.escalations_attempts = total(SiteCount::kForAttempts);
   report.de_escalations = total(SiteCount::kDeEscalations);
+  report.releases = total(SiteCount::kReleases);
+  report.recalls = total(SiteCount::kRecalls);
   report.line_ns = ns_of(total(SiteCount::kLineTicks));
   report.page_ns = ns_of(total(SiteCount::kPageTicks));
   return report;
@@ -130,9 +140,7 @@ void need_pages() {
   if (line_run.depth != 0) line_run.thread->fail(AbortCause::kNeedsPages);
 }
 
-bool runs_at_lines(const LineDomain *domain) noexcept {
-  return line_run.depth != 0 && line_run.domain == domain;
-}
+bool runs_at_lines(const LineDomain *domain) noexcept { return line_run.depth != 0 && line_run.domain == domain; }
 
 void Attempts::begin() {
   SiteImpl &site = *site_.impl_;
@@ -158,6 +166,7 @@ void Attempts::begin() {
     runs_at_ = RunsAt::kPages;
     ticks_ = __rdtsc();
     check(domain.begin(false));
+    if (domain.lines() != nullptr) recalls_before_ = domain.lines()->directory().recalls_here();
     return;
   }
   runs_at_ = RunsAt::kLines;
@@ -186,6 +195,9 @@ bool Attempts::end() {
     case RunsAt::kPages:
       check(domain.end(false, &status));
       site.add(SiteCount::kPageTicks, __rdtsc() - ticks_);
+      if (domain.lines() != nullptr)
+        if (const std::uint64_t taken = domain.lines()->directory().recalls_here() - recalls_before_; taken != 0)
+          site.add(SiteCount::kRecalls, taken);
       if (status == Status::kCommitted) {
         site.add(SiteCount::kPageCommits, 1);
         return true;
@@ -202,6 +214,7 @@ bool Attempts::end() {
     return false;
   }
   site.add(SiteCount::kLineCommits, 1);
+  count_granted(site);
   if (++untimed == kTimedEvery) {
     untimed = 0;
     site.add(SiteCount::kLineTicks, kTimedEvery * (__rdtsc() - ticks_));
@@ -236,7 +249,8 @@ bool Attempts::threw() {
         (void)domain.end(false, &status);
       }
       return true;
-    case RunsAt::kLines:  // every load was consistent, so the exception is one that a serial execution would have raised
+    case RunsAt::
+        kLines:  // every load was consistent, so the exception is one that a serial execution would have raised
       if (line_run.depth == 0) return true;
       line_run.depth = 0;
       line_run.thread->abandon();
@@ -257,6 +271,7 @@ bool Attempts::threw() {
 // The attempt has been undone. What next?
 void Attempts::failed_at_lines() {
   SiteImpl &site = *site_.impl_;
+  count_granted(site);
   const std::uint64_t now = __rdtsc();
   site.add(SiteCount::kLineAborts, 1);
   site.add(SiteCount::kLineTicks, now - ticks_);
@@ -273,9 +288,9 @@ void Attempts::failed_at_lines() {
       back_off(site.domain().policy(), attempts_, thread.cause() == AbortCause::kValidation);
       return;
     case NextStep::kGiveUp:
-      platform::fail(Errc::kNeedsPages, "site '" + site.name() + (failed.over_capacity
-                                                                      ? "': its working set exceeds level 1"
-                                                                      : "': it allocates, or runs plain code"));
+      platform::fail(Errc::kNeedsPages, "site '" + site.name() +
+                                            (failed.over_capacity ? "': its working set exceeds level 1"
+                                                                  : "': it allocates, or runs plain code"));
       raise(Errc::kNeedsPages);
     case NextStep::kEscalate:
       break;

@@ -30,6 +30,8 @@ struct SiteReport {
   std::uint64_t escalations_needs_pages = 0;
   std::uint64_t escalations_attempts = 0;  // too many attempts, or too much time wasted
   std::uint64_t de_escalations = 0;        // instances that committed at level 1 after the site had gone up
+  std::uint64_t releases = 0;              // pages that its instances at level 1 got back from level 2
+  std::uint64_t recalls = 0;               // pages that its instances at level 2 took from level 1
   std::uint64_t line_ns = 0, page_ns = 0;  // in attempts at each level, committed or not
 };
 
@@ -57,10 +59,11 @@ namespace detail {
 class Attempts {
  public:
   explicit Attempts(const Site &site) noexcept : site_(site) {}
-  void begin();                // an attempt, at the level that the site's policy says; waits before a repeated one
-  [[nodiscard]] bool end();    // true: committed, or subsumed in an outer instance
-  void unwound();              // a LineAbort left the body; rethrows it inside an outer instance
-  [[nodiscard]] bool threw();  // another exception left the body and the instance is undone. False: that attempt never happened
+  void begin();              // an attempt, at the level that the site's policy says; waits before a repeated one
+  [[nodiscard]] bool end();  // true: committed, or subsumed in an outer instance
+  void unwound();            // a LineAbort left the body; rethrows it inside an outer instance
+  [[nodiscard]] bool
+  threw();  // another exception left the body and the instance is undone. False: that attempt never happened
 
  private:
   enum class RunsAt : std::uint8_t { kNothing, kLines, kPages, kOuter };
@@ -71,6 +74,7 @@ class Attempts {
   std::uint32_t attempts_ = 0;
   std::uint64_t first_ticks_ = 0;  // of the time-stamp counter
   std::uint64_t ticks_ = 0;
+  std::uint64_t recalls_before_ = 0;
 };
 
 }  // namespace detail

@@ -10,9 +10,9 @@ namespace tmh::line {
 
 namespace {
 
-constexpr std::uint32_t kWaysMax = 64;                       // more than any L1d; sets x ways stays far below 2^32 lines
-constexpr std::uint32_t kTimeUsMax = 1'000'000;              // DESIGN 8: everybody goes on within a second
-constexpr std::uint32_t kChanceMax = 1'000'000;              // per million
+constexpr std::uint32_t kWaysMax = 64;           // more than any L1d; sets x ways stays far below 2^32 lines
+constexpr std::uint32_t kTimeUsMax = 1'000'000;  // DESIGN 8: everybody goes on within a second
+constexpr std::uint32_t kChanceMax = 1'000'000;  // per million
 constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 32;  // before a product could overflow
 
 bool parse_number(std::string_view text, std::uint64_t max, std::uint64_t *out) noexcept {
@@ -51,8 +51,7 @@ bool parse_geometry(std::string_view text, CapacityModel *model) noexcept {
   std::uint64_t bytes = 0, ways = 0, line_bytes = 0;
   return parse_bytes(text.substr(0, first), &bytes) &&
          parse_number(text.substr(first + 1, second - first - 1), kWaysMax, &ways) &&
-         parse_number(text.substr(second + 1), kLineBytes, &line_bytes) &&
-         set_geometry(bytes, ways, line_bytes, model);
+         parse_number(text.substr(second + 1), kLineBytes, &line_bytes) && set_geometry(bytes, ways, line_bytes, model);
 }
 
 Errc of_this_machine(CapacityModel *model) noexcept {
@@ -130,7 +129,8 @@ std::string to_string(const CapacityModel &model) {
 }
 
 const char *capacity_values() noexcept {
-  return "unlimited; or l1d, or bytes/ways/64 as in 32KiB/8/64 (ways 1 to 64, at most 4096 sets), either followed by any of read=LINES, "
+  return "unlimited; or l1d, or bytes/ways/64 as in 32KiB/8/64 (ways 1 to 64, at most 4096 sets), either followed by "
+         "any of read=LINES, "
          "nesting=DEPTH, spurious=PER_MILLION, time=1us to 1000000us, seed=NUMBER, comma-separated";
 }
 
