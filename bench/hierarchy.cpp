@@ -28,7 +28,8 @@ struct Mix {
   unsigned huge_percent;
   double wanted;  // hybrid, times the better of level 1 with a lock and level 2 alone
 };
-constexpr Mix kMixes[] = {{'a', "only small", 0, 0.9}, {'b', "only huge", 100, 0.9}, {'c', "99 % small, 1 % huge", 1, 2}};
+constexpr Mix kMixes[] = {
+    {'a', "only small", 0, 0.9}, {'b', "only huge", 100, 0.9}, {'c', "99 % small, 1 % huge", 1, 2}};
 
 constexpr double kWantedRunningUs = 20, kWantedSleepingUs = 80;
 constexpr double kWantedFlat = 1.5;  // largest median over smallest: what is left of noise here
@@ -127,10 +128,11 @@ class HierarchyBench {
   }
 
   void print_mix(const Mix &mix, unsigned processes, Report *report) const {
-    std::printf("\n(%c) %s, %u process%s: commits/s, median ±MAD %% of %zu rounds; the rest: totals of the last round\n",
-                mix.letter, mix.what, processes, processes == 1 ? "" : "es", options_.rounds);
-    Table table({"contestant", "commits/s", "at lines", "at pages", "line aborts", "page aborts", "escalations: capacity",
-                 "attempts", "de-escal.", "recalls", "releases", "under lock"});
+    std::printf(
+        "\n(%c) %s, %u process%s: commits/s, median ±MAD %% of %zu rounds; the rest: totals of the last round\n",
+        mix.letter, mix.what, processes, processes == 1 ? "" : "es", options_.rounds);
+    Table table({"contestant", "commits/s", "at lines", "at pages", "line aborts", "page aborts",
+                 "escalations: capacity", "attempts", "de-escal.", "recalls", "releases", "under lock"});
     for (const HierarchyContestant &contestant : contestants_) {
       const Samples &of = samples(mix, processes, contestant.name);
       const HierarchyOutcome &last = of.last;
@@ -181,8 +183,8 @@ class HierarchyBench {
         const char *other = better(mix, processes);
         for (const HierarchyContestant &contestant : contestants_) {
           if (contestant.kind != HierarchyKind::kHybrid) continue;
-          const Summary ratio = summarize_ratio(samples(mix, processes, contestant.name).rate,
-                                                samples(mix, processes, other).rate);
+          const Summary ratio =
+              summarize_ratio(samples(mix, processes, contestant.name).rate, samples(mix, processes, other).rate);
           const bool met = ratio.median >= mix.wanted;
           table.add({std::string("(") + mix.letter + ") " + std::to_string(processes) + " " + contestant.escalation,
                      other, ">= " + number(mix.wanted), with_mad(ratio), met ? "met" : "MISSED"});
@@ -235,8 +237,9 @@ class HierarchyBench {
       head.push_back(std::to_string(pages) + " pages in L");
       CrossLevelCosts all;  // of all rounds
       for (std::size_t round = 0; round < options_.rounds; ++round) {
-        const CrossLevelCosts costs = measure_cross_level(
-            pages, options_.recalls, scratch_.subfolder("costs-" + std::to_string(pages) + "-" + std::to_string(round)));
+        const CrossLevelCosts costs =
+            measure_cross_level(pages, options_.recalls,
+                                scratch_.subfolder("costs-" + std::to_string(pages) + "-" + std::to_string(round)));
         for (std::size_t i = 0; i < 4; ++i)
           all.recall[i].insert(all.recall[i].end(), costs.recall[i].begin(), costs.recall[i].end());
         all.release.insert(all.release.end(), costs.release.begin(), costs.release.end());

@@ -24,7 +24,8 @@ namespace {
 using Word = field<std::uint64_t>;
 constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(Word), kWordsPerLine = kLineBytes / sizeof(Word);
 constexpr unsigned kSmallWords = 4;
-constexpr std::uint64_t kLookEvery = 16;  // instances between looks at the clock: small ones last no longer than reading it
+constexpr std::uint64_t kLookEvery =
+    16;  // instances between looks at the clock: small ones last no longer than reading it
 
 struct Draw {
   bool is_huge = false;
@@ -101,9 +102,14 @@ class MutexWorker final : public Worker {
 class SiteWorker final : public Worker {
  public:
   SiteWorker(const HierarchyContestant &contestant, const HierarchyRun &run, const std::string &folder)
-      : run_(run), kind_(contestant.kind), domain_(Domain::open(folder, options(contestant, run))),
-        segment_(map(domain_, run)), words_(reinterpret_cast<Word *>(segment_.data())),
-        lock_(words_ + run.pages * kWordsPerPage), small_(domain_, "small"), huge_(domain_, "huge") {}
+      : run_(run),
+        kind_(contestant.kind),
+        domain_(Domain::open(folder, options(contestant, run))),
+        segment_(map(domain_, run)),
+        words_(reinterpret_cast<Word *>(segment_.data())),
+        lock_(words_ + run.pages * kWordsPerPage),
+        small_(domain_, "small"),
+        huge_(domain_, "huge") {}
 
   void run(const Draw &draw) override {
     if (kind_ == HierarchyKind::kLockLine) {
@@ -170,7 +176,8 @@ class SiteWorker final : public Worker {
     }
     while (!unless_locked(huge_, [&] { lock_->store(1); })) sched_yield();
     for (std::uint64_t done = 0; done < run_.huge_pages; done += run_.portion)
-      atomically(huge_, [&] { add_one(words_, draw.first_page + done, std::min(run_.portion, run_.huge_pages - done)); });
+      atomically(huge_,
+                 [&] { add_one(words_, draw.first_page + done, std::min(run_.portion, run_.huge_pages - done)); });
     atomically(huge_, [&] { lock_->store(0); });
     ++locked_;
   }
