@@ -73,6 +73,16 @@ std::uint64_t Directory::take(PageId page) noexcept {
   return newest(page);
 }
 
+// A look first, then the take: what a committer does in between is waited for, briefly, and its version is looked at again.
+bool Directory::take_ahead(PageId page, std::uint64_t snapshot) noexcept {
+  const line::LineWord *words = lines_.page_words(page);
+  for (std::size_t i = 0; i < storage::kLinesPerPage; ++i) {
+    const std::uint64_t seen = words[i].load(std::memory_order_relaxed);  // a hint
+    if (line::is_locked(seen) || (seen & line::kVersionMask) > snapshot) return false;
+  }
+  return take(page) <= snapshot;
+}
+
 void Directory::recall(PageId page) noexcept {
   line::LineStateV1 &state = lines_.state();
   state.moving.store(static_cast<std::uint64_t>(page), std::memory_order_relaxed);
@@ -83,6 +93,7 @@ void Directory::recall(PageId page) noexcept {
   state.moving.store(line::kNoPage,
                      std::memory_order_release);  // after the record: an heir must not find the move half done
   ++memory_.state().recalls;
+  recalls_here_.fetch_add(1, std::memory_order_relaxed);
   step(Step::kRecallDone);
 }
 

@@ -49,9 +49,13 @@ class Directory final : public page::LowerLevel {
   // REQUIRES the domain lock. A context of that participant keeps others waiting: recovered when nobody owns it any more.
   void recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept;
 
+  // Pages that this process has taken from level 1.
+  [[nodiscard]] std::uint64_t recalls_here() const noexcept { return recalls_here_.load(std::memory_order_relaxed); }
+
   // page::LowerLevel
   [[nodiscard]] std::uint64_t clock() const noexcept override;
   [[nodiscard]] std::uint64_t take(storage::PageId page) noexcept override;
+  [[nodiscard]] bool take_ahead(storage::PageId page, std::uint64_t snapshot) noexcept override;
   [[nodiscard]] bool is_resident(storage::PageId page) const noexcept override;
   void as_of(storage::PageId page, std::uint64_t snapshot, std::byte *content) noexcept override;
   void repair() noexcept override;
@@ -74,6 +78,7 @@ class Directory final : public page::LowerLevel {
   line::LineMemory &lines_;
   const std::uint32_t slot_;
   page::ConsistencyTree tree_;  // under the domain lock; the engine's own belongs to the instance's thread
+  std::atomic<std::uint64_t> recalls_here_{0};  // under the lock; relaxed: a total
   struct SegmentDirectory {
     platform::GrowingFile file;
     std::atomic<DirectoryRecord *> records{nullptr};  // release after the file is mapped; acquire in handlers

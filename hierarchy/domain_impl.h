@@ -17,6 +17,7 @@
 
 #include "hierarchy/durable_domain.h"
 #include "hierarchy/line_domain.h"
+#include "levels/line/capacity.h"
 #include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
 #include "levels/storage/heap.h"
@@ -80,6 +81,10 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   // Null: level 2 alone.
   [[nodiscard]] LineDomain *lines() const noexcept { return lines_.get(); }
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
+  // Of instances at level 1. Null: unlimited.
+  [[nodiscard]] const line::CapacityModel *capacity() const noexcept {
+    return capacity_ == line::CapacityModel{} ? nullptr : &capacity_;
+  }
   // Null: a volatile domain. Outside an instance: while keep_open()'s lock is held.
   [[nodiscard]] DurableDomain *durable() const noexcept { return durable_.get(); }
   // A close() by another thread waits until the lock is gone.
@@ -112,6 +117,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   const DomainOptions options_;
   Policy policy_;
   Escalation escalation_;
+  line::CapacityModel capacity_;
   CrossPolicy cross_ = CrossPolicy::kRecallAndWait;
   Detection detection_ = Detection::kLazy;
   std::uint32_t fork_generation_ = 0;

@@ -154,6 +154,11 @@ Errc DomainImpl::settle_levels(bool fresh) {
     return error;
   if (!options_.escalation.empty() && parse(std::string_view(options_.escalation), &escalation_) != Errc::kOk)
     return fail(Errc::kBadLevels, "'" + options_.escalation + "'; right values: " + escalation_values());
+  if (const Errc error = from_environment("TMH_CAPACITY", Errc::kBadLevels, line::capacity_values(), &capacity_);
+      error != Errc::kOk)
+    return error;
+  if (!options_.capacity.empty() && line::parse(options_.capacity, &capacity_) != Errc::kOk)
+    return fail(Errc::kBadLevels, "'" + options_.capacity + "'; right values: " + line::capacity_values());
   std::uint64_t &present = memory_->state().levels;  // the folder lock orders it
   if (fresh) present = static_cast<std::uint64_t>(wanted != Levels{} ? wanted : Levels::kPage);
   if (wanted != Levels{} && wanted != levels())
@@ -357,6 +362,8 @@ Counters DomainImpl::counters() const {
     out.checkpoints = log->checkpoints.load(std::memory_order_relaxed);
     out.log_files_made = log->files_made.load(std::memory_order_relaxed);
   }
+  out.recalls = state.recalls;  // racy, as every total here
+  out.releases = state.releases;
   out.versions_live = memory_->versions_live();
   out.versions_bytes = out.versions_live * (kPageBytes + sizeof(page::VersionHead));
   return out;

@@ -139,8 +139,10 @@ UpperAnswer LineDomain::ask(PageId page, std::uint32_t) noexcept {
   std::uint64_t deadline_ns = 0;
   long pause_ns = kPauseNsMin;
   for (bool look_for_dead = false;;) {
-    if (try_release(page, cross_ == CrossPolicy::kAbortUpper, look_for_dead) == Release::kReleased)
+    if (try_release(page, cross_ == CrossPolicy::kAbortUpper, look_for_dead) == Release::kReleased) {
+      ++pages_granted;
       return UpperAnswer::kGranted;
+    }
     if (look_for_dead) return UpperAnswer::kRefused;
     if (cross_ == CrossPolicy::kAbortLower) return UpperAnswer::kBusy;
     const std::uint64_t now = platform::monotonic_ns();

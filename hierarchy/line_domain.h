@@ -19,6 +19,9 @@
 
 namespace tmh::detail {
 
+// Pages that level 2 gave to this thread since somebody set it to zero.
+inline constinit thread_local std::uint32_t pages_granted = 0;
+
 class LineDomain final : public line::Upper {
  public:
   LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross);

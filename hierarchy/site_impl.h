@@ -24,6 +24,8 @@ enum class SiteCount : std::uint32_t {
   kForPages,
   kForAttempts,
   kDeEscalations,
+  kReleases,
+  kRecalls,
   kLineTicks,
   kPageTicks,
   kEnd

@@ -94,6 +94,12 @@ std::uint64_t ns_of(std::uint64_t ticks) noexcept {
 constexpr std::uint32_t kTimedEvery = 16;
 constinit thread_local std::uint32_t untimed = 0;
 
+void count_granted(SiteImpl &site) noexcept {
+  if (pages_granted == 0) return;
+  site.add(SiteCount::kReleases, pages_granted);
+  pages_granted = 0;
+}
+
 std::uint64_t random_ns(std::uint64_t bound) noexcept {
   thread_local std::uint64_t state = __rdtsc() | 1;
   state ^= state << 13;  // xorshift64: spreads threads, needs no quality
@@ -146,6 +152,8 @@ SiteReport SiteImpl::report() const {
   report.escalations_needs_pages = total(SiteCount::kForPages);
   report.escalations_attempts = total(SiteCount::kForAttempts);
   report.de_escalations = total(SiteCount::kDeEscalations);
+  report.releases = total(SiteCount::kReleases);
+  report.recalls = total(SiteCount::kRecalls);
   report.line_ns = ns_of(total(SiteCount::kLineTicks));
   report.page_ns = ns_of(total(SiteCount::kPageTicks));
   return report;
@@ -188,6 +196,7 @@ void Attempts::begin() {
     runs_at_ = RunsAt::kPages;
     ticks_ = __rdtsc();
     check(domain.begin(false));
+    if (domain.lines() != nullptr) recalls_before_ = domain.lines()->directory().recalls_here();
     return;
   }
   runs_at_ = RunsAt::kLines;
@@ -198,7 +207,7 @@ void Attempts::begin() {
   if (attempts_ == 0) first_ticks_ = ticks_;
   retry_wanted = false;
   line_run = {domain.lines(), thread, 1};
-  thread->begin({domain.policy(), false, attempts_, nullptr});
+  thread->begin({domain.policy(), false, attempts_, domain.capacity()});
 }
 
 bool Attempts::end() {
@@ -221,6 +230,9 @@ bool Attempts::end() {
       }
       run_actions(status == Status::kCommitted);
       site.add(SiteCount::kPageTicks, __rdtsc() - ticks_);
+      if (domain.lines() != nullptr)
+        if (const std::uint64_t taken = domain.lines()->directory().recalls_here() - recalls_before_; taken != 0)
+          site.add(SiteCount::kRecalls, taken);
       if (status == Status::kCommitted) {
         site.add(SiteCount::kPageCommits, 1);
         return true;
@@ -239,6 +251,7 @@ bool Attempts::end() {
   }
   run_actions(true);
   site.add(SiteCount::kLineCommits, 1);
+  count_granted(site);
   if (++untimed == kTimedEvery) {
     untimed = 0;
     site.add(SiteCount::kLineTicks, kTimedEvery * (__rdtsc() - ticks_));
@@ -315,6 +328,7 @@ bool Attempts::threw() {
 // The attempt has been undone. What next?
 void Attempts::failed_at_lines() {
   SiteImpl &site = *site_.impl_;
+  count_granted(site);
   const std::uint64_t now = __rdtsc();
   site.add(SiteCount::kLineAborts, 1);
   site.add(SiteCount::kLineTicks, now - ticks_);

@@ -157,6 +157,9 @@ struct DomainOptions {
   LineChoice line = LineChoice::kAuto;  // kAuto: TMH_LINE, else automatic; this process's own
   CrossPolicy cross = CrossPolicy{};    // unset: TMH_CROSS, else recall-and-wait; this process's own
   std::string escalation;  // empty: TMH_ESCALATION, else adaptive; this process's sites that name none themselves
+  // What fits into an instance of level 1, as into a best-effort HTM: "unlimited", "l1d" (this machine's), or bytes/ways/line bytes as
+  // "32KiB/8/64"; see levels/line/capacity.h for what may follow. Empty: TMH_CAPACITY, else unlimited; this process's own
+  std::string capacity;
 
   Durability durability = Durability{};  // unset: TMH_DURABILITY, else the domain's, else none
   std::string group_commit;  // empty: TMH_GROUP_COMMIT, else the defaults of GroupCommit; this process's own

@@ -30,6 +30,8 @@ struct SiteReport {
   std::uint64_t escalations_needs_pages = 0;
   std::uint64_t escalations_attempts = 0;  // too many attempts, or too much time wasted
   std::uint64_t de_escalations = 0;        // instances that committed at level 1 after the site had gone up
+  std::uint64_t releases = 0;              // pages that its instances at level 1 got back from level 2
+  std::uint64_t recalls = 0;               // pages that its instances at level 2 took from level 1
   std::uint64_t line_ns = 0, page_ns = 0;  // in attempts at each level, committed or not
 };
 
@@ -73,6 +75,7 @@ class Attempts {
   std::uint32_t attempts_ = 0;
   std::uint64_t first_ticks_ = 0;  // of the time-stamp counter
   std::uint64_t ticks_ = 0;
+  std::uint64_t recalls_before_ = 0;
 };
 
 }  // namespace detail

@@ -25,6 +25,8 @@ using storage::PageIndex;
 
 namespace {
 
+constexpr std::uint64_t kBlockPages = 512;  // one page table
+
 void protect(std::byte *begin, std::uint64_t bytes, int protection, std::uint64_t *calls, bool *refused) noexcept {
   ++*calls;
   if (mprotect(begin, bytes, protection) != 0) *refused = true;
@@ -201,9 +203,9 @@ bool Engine::extend() noexcept {
   return true;
 }
 
-// The page's block becomes accessible but for guards, the page itself altogether. Blocks, because the number of areas is limited.
-void Engine::open_closed(View &view, PageId page) noexcept {
-  constexpr std::uint64_t kBlockPages = 512;  // one page table
+// The page's block becomes accessible but for guards, the pages themselves altogether. Blocks, because the number of areas is limited.
+// REQUIRES: the pages lie in one block.
+void Engine::open_closed(View &view, PageId page, std::uint64_t page_count) noexcept {
   const std::uint64_t block = static_cast<std::uint64_t>(page_index(page)) / kBlockPages;
   std::byte *at = view.base + block * kBlockPages * kPageBytes;
   const std::uint64_t bytes = std::min(kBlockPages * kPageBytes, view.bytes - block * kBlockPages * kPageBytes);
@@ -216,15 +218,55 @@ void Engine::open_closed(View &view, PageId page) noexcept {
       any_protected_ = true;
     }
   }
-  (void)platform::guard_remove(address_of(page), kPageBytes);
-  if (any_protected_) mprotect(address_of(page), kPageBytes, PROT_READ | PROT_WRITE);
+  (void)platform::guard_remove(address_of(page), page_count * kPageBytes);
+  if (any_protected_) mprotect(address_of(page), page_count * kPageBytes, PROT_READ | PROT_WRITE);
+}
+
+// REQUIRES the lock. An instance that touches one closed page after another pays a signal for each. When they follow each other in memory
+// it takes a run of pages at once, which doubles as long as they do; only such as the snapshot reads in home. They are not in the read set before
+// they are touched: the kernel lists that.
+void Engine::take_ahead(View &view, PageId page) noexcept {
+  const auto number = [](PageId of) { return static_cast<std::uint64_t>(of); };
+  const bool follows = page > ahead_last_ && number(page) <= number(ahead_end_) + kAheadGap;
+  ahead_ = follows ? std::clamp(2 * ahead_, kAheadMin, kAheadMax) : 0;
+  const auto index = static_cast<std::uint64_t>(page_index(page));
+  const std::uint64_t usable = memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
+  const std::uint64_t end = std::min({index + 1 + ahead_, usable, (index / kBlockPages + 1) * kBlockPages});
+  ahead_last_ = page;
+  ahead_end_ = PageId{number(page) + std::max(end, index + 1) - index};
+  std::uint64_t run = 0;  // pages in front of `each` that are taken and not open yet
+  const auto open_run = [&](std::uint64_t each) {
+    if (run != 0) open_closed(view, page_id(view.segment, PageIndex{each - run}), run);
+    run = 0;
+  };
+  for (std::uint64_t i = index + 1; i < end && !failed_; ++i) {
+    const PageId each = page_id(view.segment, PageIndex{i});
+    LocalPage &l = local(each);
+    const bool is_free = is_closed(l) && (l.state == PageState::kAbsent || l.state == PageState::kGuarded) &&
+                         !tree_.has_version(each, snapshot_) && lower_->take_ahead(each, line_snapshot_);
+    if (!is_free) {
+      open_run(i);
+      continue;
+    }
+    if ((l.lists & kInResident) == 0) resident_.push(each);
+    l.lists |= kResident | kInResident;
+    l.state = PageState::kAbsent;
+    ++run;
+  }
+  open_run(end);
 }
 
 void Engine::touch_guarded(View &view, PageId page) noexcept {
   std::uint32_t twin = 0;
+  const bool was_closed = is_closed(local(page));
   const bool versioned = read_versions(page, &twin);
   if (lower_ != nullptr) {
-    open_closed(view, page);
+    open_closed(view, page, 1);
+    if (was_closed && !versioned) {
+      lock(LockContext::kHandler);
+      take_ahead(view, page);
+      unlock();
+    }
   } else {
     (void)platform::guard_remove(address_of(page), kPageBytes);
     if (any_protected_) mprotect(address_of(page), kPageBytes, PROT_READ | PROT_WRITE);

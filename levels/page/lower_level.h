@@ -20,6 +20,9 @@ class LowerLevel {
   [[nodiscard]] virtual std::uint64_t clock() const noexcept = 0;
   // The page belongs to level 2 afterwards, and this participant is a resident of it. Returns the newest timestamp in it.
   [[nodiscard]] virtual std::uint64_t take(storage::PageId page) noexcept = 0;
+  // The same for a page that nobody has touched yet and somebody soon may: false, and as a rule untaken, when it would have to be waited for
+  // or when something in it is newer than `snapshot`. Then it is to be taken at its touch.
+  [[nodiscard]] virtual bool take_ahead(storage::PageId page, std::uint64_t snapshot) noexcept = 0;
   // Is this participant still a resident? (Asked while its instance runs.)
   [[nodiscard]] virtual bool is_resident(storage::PageId page) const noexcept = 0;
   // `content` is home of a taken page: undoes what is newer than `snapshot`.

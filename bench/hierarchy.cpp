@@ -1,0 +1,291 @@
+// bench/hierarchy.cpp -- small and huge instances over the same data: level 1 with a lock fallback, level 2 alone, both levels together; and what
+//          it costs when a page changes its level.
+// Shape:   data, instances, contestants and why the lock fallback is a fair one: bench/support/hierarchy_work.h. Three mixes: only small, only
+//          huge, 1 % huge; 1 and 2 processes. A round runs every contestant on every mix for the same time, next to each other and in
+//          rotating order; ratios are taken within a round. Second section: bench/support/cross_level.h.
+// Checked: the sum of all words after each run; a recalled page shows its holder's commit.
+// Limits:  no mode switch is measured, because this level 1 has none: instrumented code works on home and not on the view, so a process's threads
+//          run at either level without changing any mapping.
+// Source:  thesis, section 6.2 (the hybrid, proposed and not built).
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/support/cross_level.h"
+#include "bench/support/hierarchy_work.h"
+#include "bench/support/options.h"
+#include "bench/support/report.h"
+#include "bench/support/stats.h"
+
+namespace tmh::bench {
+namespace {
+
+struct Mix {
+  char letter;
+  const char *what;
+  unsigned huge_percent;
+  double wanted;  // hybrid, times the better of level 1 with a lock and level 2 alone
+};
+constexpr Mix kMixes[] = {
+    {'a', "only small", 0, 0.9}, {'b', "only huge", 100, 0.9}, {'c', "99 % small, 1 % huge", 1, 2}};
+
+constexpr double kWantedRunningUs = 20, kWantedSleepingUs = 80;
+constexpr double kWantedFlat = 1.5;  // largest median over smallest: what is left of noise here
+
+struct Options {
+  CommonOptions common;
+  std::size_t rounds = 7;
+  double run_ms = 150;
+  std::uint64_t pages = 2048, huge_pages = 2000;
+  std::string capacity = "32KiB/8/64";
+  std::uint64_t portion = 256;  // half of the 512 lines
+  std::vector<unsigned> processes = {1, 2};
+  std::vector<std::uint64_t> segment_pages = {1 << 10, 1 << 16, 1 << 20};
+  std::uint64_t recalls = kRecallsMax;
+  std::string only;
+};
+
+struct Samples {
+  std::vector<double> rate;
+  HierarchyOutcome last;
+};
+
+class HierarchyBench {
+ public:
+  explicit HierarchyBench(Options options)
+      : options_(std::move(options)), scratch_(options_.common.folder), contestants_(hierarchy_contestants()) {
+    if (!options_.common.tiny) return;
+    options_.rounds = 1;
+    options_.run_ms = 2;
+    options_.pages = 64;
+    options_.huge_pages = 40;
+    options_.capacity = "1KiB/8/64";
+    options_.portion = 8;
+    options_.segment_pages = {1 << 10, 1 << 12};
+    options_.recalls = 10;
+  }
+
+  int run() {
+    Report report("hierarchy", environment(scratch_.path()), parameters());
+    report.print_head();
+    if (options_.only != "costs") {
+      for (std::size_t round = 0; round < options_.rounds; ++round) measure_round(round);
+      for (const unsigned processes : options_.processes)
+        for (const Mix &mix : kMixes) print_mix(mix, processes, &report);
+      print_verdict(&report);
+      std::printf("\nThe sum of all words was right after each of %zu runs.\n", runs_);
+    }
+    if (options_.only != "mixes") cross_level(&report);
+    report.write(options_.common.csv, options_.common.json);
+    return 0;
+  }
+
+ private:
+  [[nodiscard]] Json parameters() const {
+    Json all;
+    all["tiny"] = options_.common.tiny;
+    all["seed"] = options_.common.seed;
+    all["rounds"] = options_.rounds;
+    all["run_ms"] = options_.run_ms;
+    all["pages"] = options_.pages;
+    all["huge_pages"] = options_.huge_pages;
+    all["capacity"] = options_.capacity;
+    all["portion"] = options_.portion;
+    all["recalls"] = options_.recalls;
+    return all;
+  }
+
+  using Key = std::tuple<char, unsigned, std::string>;
+  [[nodiscard]] const Samples &samples(const Mix &mix, unsigned processes, const std::string &name) const {
+    return samples_.at({mix.letter, processes, name});
+  }
+
+  void measure_round(std::size_t round) {
+    for (const unsigned processes : options_.processes) {
+      for (const Mix &mix : kMixes) {
+        for (std::size_t i = 0; i < contestants_.size(); ++i) {
+          const HierarchyContestant &contestant = contestants_[(i + round) % contestants_.size()];
+          HierarchyRun run;
+          run.huge_percent = mix.huge_percent;
+          run.processes = processes;
+          run.pages = options_.pages;
+          run.huge_pages = options_.huge_pages;
+          run.capacity = options_.capacity;
+          run.portion = options_.portion;
+          run.warm_up_ms = options_.run_ms / 5;
+          run.run_ms = options_.run_ms;
+          run.seed = options_.common.seed + round;
+          const HierarchyOutcome outcome =
+              run_hierarchy(contestant, run, scratch_.subfolder("run-" + std::to_string(runs_++)));
+          Samples &all = samples_[{mix.letter, processes, contestant.name}];
+          all.rate.push_back(outcome.commits_per_s);
+          all.last = outcome;
+        }
+      }
+    }
+  }
+
+  void print_mix(const Mix &mix, unsigned processes, Report *report) const {
+    std::printf(
+        "\n(%c) %s, %u process%s: commits/s, median ±MAD %% of %zu rounds; the rest: totals of the last round\n",
+        mix.letter, mix.what, processes, processes == 1 ? "" : "es", options_.rounds);
+    Table table({"contestant", "commits/s", "at lines", "at pages", "line aborts", "page aborts",
+                 "escalations: capacity", "attempts", "de-escal.", "recalls", "releases", "under lock"});
+    for (const HierarchyContestant &contestant : contestants_) {
+      const Samples &of = samples(mix, processes, contestant.name);
+      const HierarchyOutcome &last = of.last;
+      const Summary rate = summarize(of.rate);
+      Json row;
+      row["mix"] = std::string(1, mix.letter);
+      row["huge_percent"] = mix.huge_percent;
+      row["processes"] = processes;
+      row["contestant"] = contestant.name;
+      put(row, "commits_per_s", rate);
+      std::vector<std::string> cells = {contestant.name, with_mad(rate)};
+      const auto total = [&](const char *key, std::uint64_t value) {
+        row[key] = value;
+        cells.push_back(std::to_string(value));
+      };
+      total("line_commits", last.line_commits);
+      total("page_commits", last.page_commits);
+      total("line_aborts", last.line_aborts);
+      total("page_aborts", last.page_aborts);
+      total("escalations_capacity", last.for_capacity);
+      total("escalations_attempts", last.for_attempts);
+      total("de_escalations", last.de_escalations);
+      total("recalls", last.recalls);
+      total("releases", last.releases);
+      total("under_lock", last.locked);
+      row["small"] = last.small;
+      row["huge"] = last.huge;
+      row["escalations_needs_pages"] = last.for_pages;
+      report->add("mix", std::move(row));
+      table.add(std::move(cells));
+    }
+    table.print();
+  }
+
+  // The better of level 1 with a lock and level 2 alone, by median.
+  [[nodiscard]] const char *better(const Mix &mix, unsigned processes) const {
+    const char *const line = "level 1, lock fallback", *const page = "level 2 only";
+    return summarize(samples(mix, processes, line).rate).median >= summarize(samples(mix, processes, page).rate).median
+               ? line
+               : page;
+  }
+
+  void print_verdict(Report *report) const {
+    std::printf("\nThe hybrid beside the better of level 1 with a lock and level 2 alone (ratio of commits/s)\n");
+    Table table({"mix, processes, policy", "better one", "wanted", "measured", ""});
+    for (const Mix &mix : kMixes) {
+      for (const unsigned processes : options_.processes) {
+        const char *other = better(mix, processes);
+        for (const HierarchyContestant &contestant : contestants_) {
+          if (contestant.kind != HierarchyKind::kHybrid) continue;
+          const Summary ratio =
+              summarize_ratio(samples(mix, processes, contestant.name).rate, samples(mix, processes, other).rate);
+          const bool met = ratio.median >= mix.wanted;
+          table.add({std::string("(") + mix.letter + ") " + std::to_string(processes) + " " + contestant.escalation,
+                     other, ">= " + number(mix.wanted), with_mad(ratio), met ? "met" : "MISSED"});
+          Json row;
+          row["mix"] = std::string(1, mix.letter);
+          row["processes"] = processes;
+          row["contestant"] = contestant.name;
+          row["better"] = other;
+          row["wanted"] = mix.wanted;
+          put(row, "ratio", ratio);
+          report->add("verdict", std::move(row));
+        }
+      }
+    }
+    table.print();
+  }
+
+  // One line of the second table: its medians over the sizes of the segment.
+  struct CostRow {
+    std::string what;
+    double wanted_us;  // 0: only flat; negative: nothing was asked for
+    std::vector<std::string> cells;
+    double smallest = 0, largest = 0;
+  };
+  void add_cost(const std::vector<double> &us, std::uint64_t pages, CostRow *row, Report *report) const {
+    const double median = summarize(us).median, p99 = quantile(us, 0.99);
+    row->cells.push_back(number(median) + " / " + number(p99));
+    row->smallest = row->smallest == 0 ? median : std::min(row->smallest, median);
+    row->largest = std::max(row->largest, median);
+    Json line;
+    line["what"] = row->what;
+    line["segment_pages"] = pages;
+    line["p99_us"] = p99;
+    put(line, "us", summarize(us));
+    report->add("cross-level", std::move(line));
+  }
+
+  void cross_level(Report *report) {
+    std::vector<CostRow> rows;
+    for (const HolderState state : kHolderStates) {
+      const double wanted = state == HolderState::kRunning    ? kWantedRunningUs
+                            : state == HolderState::kSleeping ? kWantedSleepingUs
+                                                              : 0;
+      rows.push_back({std::string("recall, holder ") + to_string(state), wanted, {}});
+    }
+    rows.push_back({"release", 0, {}});
+    rows.push_back({"first touch beside it", -1, {}});
+    std::vector<std::string> head = {"microseconds, median / p99"};
+    for (const std::uint64_t pages : options_.segment_pages) {
+      head.push_back(std::to_string(pages) + " pages in L");
+      CrossLevelCosts all;  // of all rounds
+      for (std::size_t round = 0; round < options_.rounds; ++round) {
+        const CrossLevelCosts costs =
+            measure_cross_level(pages, options_.recalls,
+                                scratch_.subfolder("costs-" + std::to_string(pages) + "-" + std::to_string(round)));
+        for (std::size_t i = 0; i < 4; ++i)
+          all.recall[i].insert(all.recall[i].end(), costs.recall[i].begin(), costs.recall[i].end());
+        all.release.insert(all.release.end(), costs.release.begin(), costs.release.end());
+        all.neighbours.insert(all.neighbours.end(), costs.neighbours.begin(), costs.neighbours.end());
+      }
+      for (std::size_t i = 0; i < 4; ++i) add_cost(all.recall[i], pages, &rows[i], report);
+      add_cost(all.release, pages, &rows[4], report);
+      add_cost(all.neighbours, pages, &rows[5], report);
+    }
+    for (const char *name : {"wanted", "largest / smallest", ""}) head.emplace_back(name);
+    Table table(std::move(head));
+    for (const CostRow &row : rows) {
+      const double growth = row.largest / row.smallest;
+      const bool met = growth <= kWantedFlat && (row.wanted_us == 0 || row.largest <= row.wanted_us);
+      std::vector<std::string> cells = {row.what};
+      cells.insert(cells.end(), row.cells.begin(), row.cells.end());
+      cells.push_back(row.wanted_us < 0 ? "" : row.wanted_us == 0 ? "flat" : "flat, <= " + number(row.wanted_us));
+      cells.push_back(number(growth));
+      cells.emplace_back(row.wanted_us < 0 ? "" : met ? "met" : "MISSED");
+      table.add(std::move(cells));
+    }
+    std::printf("\nA page changes its level; flat: the largest median is at most %s times the smallest\n",
+                number(kWantedFlat).c_str());
+    table.print();
+    std::printf("mode switch: none exists for software lines; instrumented code works on home, not on the view\n");
+  }
+
+  Options options_;
+  ScratchFolder scratch_;
+  const std::vector<HierarchyContestant> contestants_;
+  std::map<Key, Samples> samples_;
+  std::size_t runs_ = 0;
+};
+
+}  // namespace
+}  // namespace tmh::bench
+
+int main(int argc, char **argv) {
+  tmh::bench::Options options;
+  CLI::App app{"Small and huge instances over the same data: each level alone, and both together"};
+  tmh::bench::add_common_options(app, &options.common);
+  app.add_option("--rounds", options.rounds, "measurements of each variant")->capture_default_str();
+  app.add_option("--ms", options.run_ms, "length of a measurement")->capture_default_str();
+  app.add_option("--only", options.only, "mixes or costs")->check(CLI::IsMember({"mixes", "costs"}));
+  app.add_option("--huge-pages", options.huge_pages, "pages of a huge instance, at most 2048")
+      ->check(CLI::Range(1, 2048))
+      ->capture_default_str();
+  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::HierarchyBench(options).run(); });
+}

@@ -1,0 +1,190 @@
+// bench/support/cross_level.cpp -- holders of pages at level 1, and what taking the pages from them costs.
+#include "bench/support/cross_level.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <stdexcept>
+
+#include <tmh/field.hpp>
+#include <tmh/site.hpp>
+#include <tmh/tmh.hpp>
+
+#include "bench/support/clock.h"
+#include "bench/support/team.h"
+
+namespace tmh::bench {
+
+namespace {
+
+using Word = field<std::uint64_t>;
+constexpr useconds_t kPollUs = 200;
+constexpr int kPollsMax = 100'000;  // 20 s: longer than any machine needs, shorter than a test's limit
+
+enum Progress : std::uint32_t { kWaits = 0, kGo = 1, kHolds = 2, kEnd = 3, kFailed = 4 };
+struct Holders {
+  std::atomic<std::uint32_t> progress[4];
+};
+struct Results {
+  double recall[4][kRecallsMax];
+  double neighbours[4 * kRecallsMax];
+  double release[kRecallsMax];
+};
+
+void await(const std::atomic<std::uint32_t> &progress, std::uint32_t wanted) {
+  for (int polls = 0; progress.load(std::memory_order_acquire) < wanted; ++polls) {
+    if (polls == kPollsMax) throw std::runtime_error("a holder did not answer");
+    (void)usleep(kPollUs);
+  }
+  if (progress.load(std::memory_order_acquire) == kFailed) throw std::runtime_error("a holder failed");
+}
+
+class View {
+ public:
+  View(const std::string &folder, std::uint64_t pages, std::uint64_t recalls) : pages_(pages), recalls_(recalls) {
+    DomainOptions options;
+    options.levels = Levels::kHybrid;
+    options.escalation = "on-capacity";
+    domain = Domain::open(folder, options);
+    SegmentOptions segment_options;
+    segment_options.size_bytes = pages * kPageBytes;
+    segment_options.layout = Layout::kRaw;
+    segment_ = domain.map("data", segment_options);
+  }
+  // The i-th page that is measured with a holder in that state.
+  [[nodiscard]] Word *word(HolderState state, std::uint64_t i) const {
+    const std::uint64_t stride = (pages_ - kHolderPages) / (4 * recalls_);
+    return at((static_cast<std::uint64_t>(state) * recalls_ + i) * stride);
+  }
+  [[nodiscard]] Word *other(std::uint64_t i) const { return at(pages_ - kHolderPages + i % kHolderPages); }
+
+  Domain domain;
+
+ private:
+  [[nodiscard]] Word *at(std::uint64_t page) const {
+    return reinterpret_cast<Word *>(segment_.data() + page * kPageBytes);
+  }
+  Segment segment_;
+  const std::uint64_t pages_, recalls_;
+};
+
+void store(const Site &site, Word *word) {
+  atomically(site, [&] { ++*word; });
+}
+
+// Uses its pages at level 1, then does what its state says. It never recalls anything.
+void hold(HolderState state, std::uint64_t pages, std::uint64_t recalls, const std::string &folder, Holders *holders) {
+  std::atomic<std::uint32_t> &progress = holders->progress[static_cast<std::size_t>(state)];
+  await(progress, kGo);
+  const View view(folder, pages, recalls);
+  const Site site(view.domain, "holder");
+  for (std::uint64_t i = 0; i < recalls; ++i) store(site, view.word(state, i));
+  progress.store(kHolds, std::memory_order_release);
+  for (std::uint64_t i = 0; progress.load(std::memory_order_acquire) != kEnd; ++i) {
+    if (state == HolderState::kRunning)
+      store(site, view.other(i));
+    else
+      (void)usleep(10 * kPollUs);
+  }
+}
+
+pid_t start_holder(HolderState state, std::uint64_t pages, std::uint64_t recalls, const std::string &folder,
+                   Holders *holders) {
+  const pid_t pid = ::fork();
+  if (pid < 0) throw std::runtime_error("fork");
+  if (pid > 0) return pid;
+  try {
+    hold(state, pages, recalls, folder, holders);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "holder: %s\n", error.what());
+    holders->progress[static_cast<std::size_t>(state)].store(kFailed, std::memory_order_release);
+    ::_exit(1);
+  }
+  ::_exit(0);
+}
+
+void end_holder(pid_t pid, HolderState state, Holders *holders) {
+  holders->progress[static_cast<std::size_t>(state)].store(kEnd, std::memory_order_release);
+  if (state == HolderState::kStopped) (void)::kill(pid, SIGCONT);
+  int status = 0;
+  (void)::waitpid(pid, &status, 0);
+}
+
+double us_since(std::int64_t begin) { return static_cast<double>(now_ns() - begin) / 1e3; }
+
+void measure(std::uint64_t pages, std::uint64_t recalls, const std::string &folder, Results *results) {
+  const Shared<Holders> holders;
+  pid_t pids[4];  // forked before this process opens the domain
+  for (const HolderState state : kHolderStates)
+    pids[static_cast<std::size_t>(state)] = start_holder(state, pages, recalls, folder, &*holders);
+  const View view(folder, pages, recalls);
+  const Site site(view.domain, "measuring");
+  for (const HolderState state : kHolderStates) {
+    const auto number = static_cast<std::size_t>(state);
+    holders->progress[number].store(kGo, std::memory_order_release);
+    await(holders->progress[number], kHolds);
+    int status = 0;
+    if (state == HolderState::kStopped) {
+      (void)::kill(pids[number], SIGSTOP);
+      (void)::waitpid(pids[number], &status, WUNTRACED);
+    }
+    if (state == HolderState::kDead) {
+      (void)::kill(pids[number], SIGKILL);
+      (void)::waitpid(pids[number], &status, 0);
+    }
+    for (std::uint64_t i = recalls; i-- > 0;) {  // backwards: no touch takes the next page ahead
+      const Word *word = view.word(state, i);
+      view.domain.begin();
+      std::int64_t begin = now_ns();
+      const std::uint64_t unused = word[kPageBytes / sizeof(Word)].load();
+      results->neighbours[number * recalls + i] = us_since(begin);
+      (void)view.domain.end();
+      view.domain.begin();
+      begin = now_ns();
+      const std::uint64_t value = word->load();
+      results->recall[number][i] = us_since(begin);
+      (void)view.domain.end();
+      if (value != 1 || unused != 0) throw std::runtime_error("a recalled page does not show its holder's commit");
+    }
+    if (state != HolderState::kDead) end_holder(pids[number], state, &*holders);
+  }
+  for (std::uint64_t i = 0; i < recalls; ++i) {
+    const std::int64_t begin = now_ns();
+    store(site, view.word(HolderState::kRunning, i));
+    results->release[i] = us_since(begin);
+  }
+  if (view.domain.counters().releases < recalls) throw std::runtime_error("a page was not released");
+}
+
+}  // namespace
+
+const char *to_string(HolderState state) noexcept {
+  switch (state) {
+    case HolderState::kRunning:
+      return "running";
+    case HolderState::kSleeping:
+      return "sleeping";
+    case HolderState::kStopped:
+      return "stopped";
+    case HolderState::kDead:
+      return "dead";
+  }
+  return "?";
+}
+
+CrossLevelCosts measure_cross_level(std::uint64_t pages, std::uint64_t recalls, const std::string &folder) {
+  if (recalls > kRecallsMax || 8 * recalls + kHolderPages > pages) throw std::invalid_argument("too many recalls");
+  const Shared<Results> results;
+  run_alone([&] { measure(pages, recalls, folder, &*results); });
+  CrossLevelCosts costs;
+  for (std::size_t state = 0; state < 4; ++state)
+    costs.recall[state].assign(results->recall[state], results->recall[state] + recalls);
+  costs.neighbours.assign(results->neighbours, results->neighbours + 4 * recalls);
+  costs.release.assign(results->release, results->release + recalls);
+  return costs;
+}
+
+}  // namespace tmh::bench

@@ -1,0 +1,132 @@
+// tests/multi_recall_test.cpp -- instances of level 2 that touch one page after another take pages ahead of their touches, while level 1 works on
+// the same pages.
+// Invariants:
+//   (1) every scan, of a query or of an update, doomed or not, sees the same sum: the newest version of each page that was taken is one
+//       of its snapshot. Transfers at either level keep the sum.
+//   (2) a scan of untouched pages takes each of them once, with far fewer signals than pages (kernel tracking).
+//   (3) pages that were taken ahead and not touched are in nobody's read set: a commit to them fails nobody.
+#include <cstdint>
+
+#include <tmh/field.hpp>
+#include <tmh/site.hpp>
+
+#include "tests/support/seed.h"
+#include "tests/support/stage.h"
+
+namespace tmh::test {
+namespace {
+
+constexpr std::uint64_t kPages = 256, kStart = 1000;
+constexpr int kRounds = 300, kSmallPerScan = 20;
+constexpr std::uint32_t kProcesses = 2;
+
+struct Player {
+  explicit Player(const std::string &folder, const DomainOptions &options)
+      : domain(Domain::open(folder, options)),
+        segment(domain.map("data", raw_segment(kPages * kPageBytes))),
+        site(domain, "transfer") {}
+  [[nodiscard]] std::uint64_t &word(std::uint64_t page) const {
+    return *reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes + page % 64 * kLineBytes);
+  }
+  [[nodiscard]] field<std::uint64_t> &shared(std::uint64_t page) const {
+    return reinterpret_cast<field<std::uint64_t> &>(word(page));
+  }
+  [[nodiscard]] std::uint64_t sum() const {
+    std::uint64_t total = 0;
+    for (std::uint64_t page = 0; page < kPages; ++page) total += load(word(page));
+    return total;
+  }
+  void fill() const {
+    atomically(domain, [&] {
+      for (std::uint64_t page = 0; page < kPages; ++page) store(word(page), kStart);
+    });
+  }
+  Domain domain;
+  Segment segment;
+  Site site;
+};
+
+class MultiRecallTest : public ModeTest {
+ protected:
+  [[nodiscard]] DomainOptions quick() const {
+    DomainOptions chosen = options();
+    chosen.escalation = "after-n=4";
+    return chosen;
+  }
+};
+
+TEST_P(MultiRecallTest, EveryScanSeesOneSumWhileLevelOneTransfers) {
+  const Player first(folder_.path(), quick());
+  first.fill();
+  Children children;
+  for (std::uint32_t number = 0; number < kProcesses; ++number) {
+    children.spawn("player " + std::to_string(number), [&, number] {
+      const Player self(folder_.path(), quick());
+      std::uint64_t random = seed() + number;
+      const auto draw = [&random] { return (random = random * 6364136223846793005ull + 1442695040888963407ull) >> 33; };
+      for (int round = 0; round < kRounds; ++round) {
+        for (int i = 0; i < kSmallPerScan; ++i) {
+          const std::uint64_t from = draw() % kPages, to = draw() % kPages;
+          atomically(self.site, [&] {
+            --self.shared(from);
+            ++self.shared(to);
+          });
+        }
+        if (round % 2 == 0) {
+          ASSERT_EQ(query(self.domain, [&] { return self.sum(); }), kPages * kStart) << "round " << round;
+          continue;
+        }
+        const std::uint64_t from = draw() % kPages, to = draw() % kPages;
+        atomically(self.domain, [&] {
+          EXPECT_EQ(self.sum(), kPages * kStart) << "round " << round;
+          store(self.word(from), load(self.word(from)) - 1);
+          store(self.word(to), load(self.word(to)) + 1);
+        });
+      }
+      EXPECT_GT(self.site.report().line_commits, 0U);
+    });
+  }
+  children.expect_success();
+  EXPECT_EQ(query(first.domain, [&] { return first.sum(); }), kPages * kStart);
+  EXPECT_GT(first.domain.counters().releases, 0U);
+}
+
+TEST_P(MultiRecallTest, AScanTakesEachPageOnceWithFewSignals) {
+  const Player self(folder_.path(), quick());
+  EXPECT_EQ(query(self.domain, [&] { return self.sum(); }), 0U);
+  const Counters counters = self.domain.counters();
+  EXPECT_EQ(counters.recalls, kPages);
+  if (GetParam().tracking != Tracking::kSignalHot) {
+    EXPECT_LT(counters.faults_signal, kPages / 8);
+  }
+}
+
+TEST_P(MultiRecallTest, PagesTakenAheadAreNotRead) {
+  const Player first(folder_.path(), quick());
+  constexpr std::uint64_t kTouched = 6;  // the last of these touches takes pages ahead
+  run_pair(
+      "",
+      [&](Actor &, Turn &turn) {
+        const Player self(folder_.path(), quick());
+        self.domain.begin();
+        for (std::uint64_t page = 0; page < kTouched; ++page) (void)load(self.word(page));
+        store(self.word(0), std::uint64_t{1});
+        turn.reach(1);
+        turn.await(2);
+        EXPECT_EQ(self.domain.end(), Status::kCommitted);
+      },
+      [&](Actor &, Turn &turn) {
+        const Player self(folder_.path(), quick());
+        turn.await(1);
+        for (std::uint64_t page = kTouched; page < kTouched + 8; ++page)
+          atomically(self.domain, [&] { store(self.word(page), std::uint64_t{7}); });
+        turn.reach(2);
+      });
+  EXPECT_EQ(query(first.domain, [&] { return first.sum(); }), 1 + 8 * 7U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, MultiRecallTest, testing::ValuesIn(std::begin(kModes) + 5, std::end(kModes)),
+                         mode_name);
+
+}  // namespace
+}  // namespace tmh::test
