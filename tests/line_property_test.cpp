@@ -109,6 +109,9 @@ TEST_F(LinePropertyTest, FullUndoRingAbortsAndAPassedPinFreesIt) {
   EXPECT_EQ(commits, line::kUndoWords / 1000);
   EXPECT_EQ(thread_.cause(), AbortCause::kCapacity);
   EXPECT_EQ(rig_.words()[0], commits - 1);
+  // One that needs little still finds room, also after the one that did not.
+  EXPECT_EQ(line::attempt(thread_, options, [&] { thread_.store(rig_.words(), std::uint64_t{1}); }),
+            Status::kCommitted);
   above_.pin = rig_.memory().state().clock.load();
   EXPECT_EQ(line::attempt(thread_, options, body), Status::kCommitted);
 }

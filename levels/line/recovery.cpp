@@ -90,11 +90,12 @@ void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t sna
     const LineContextV1 &context = memory.context(c);
     // acquire: pairs with save_undo(); the words below it are complete, and those that a pin protects are not overwritten
     const std::uint64_t head = context.undo_head.load(std::memory_order_acquire);
-    for (std::uint64_t i = head > kUndoWords ? head - kUndoWords : 0; i < head; ++i) {
+    const std::uint64_t oldest = head > kUndoWords ? head - kUndoWords : 0;
+    for (std::uint64_t i = head; i-- > oldest;) {  // newest first; stamps only grow along the ring
       const UndoWord &undo = context.undo[i % kUndoWords];
       // acquire, all three: pair with the releases in save_undo(); the stamp is looked at again
       const std::uint64_t stamp = undo.stamp.load(std::memory_order_acquire);
-      if (stamp <= snapshot) continue;
+      if (stamp <= snapshot) break;  // 0, too: overwritten at this moment by a commit that no pin made keep it
       const std::uint64_t at = static_cast<std::uint64_t>(undo.at.load(std::memory_order_acquire));
       const std::uint64_t value = undo.value.load(std::memory_order_acquire);
       if (at - begin >= kPageBytes || undo.stamp.load(std::memory_order_relaxed) != stamp) continue;

@@ -154,6 +154,7 @@ class SoftwareThread : public detail::LineAccess {
   void release_lines(std::size_t count) noexcept;
   [[nodiscard]] bool is_valid_at_commit() const noexcept;
   [[nodiscard]] AbortCause save_undo() noexcept;
+  [[nodiscard]] bool has_undo_room(std::uint64_t head) const noexcept;
   Status end_aborted(AbortCause cause) noexcept;
   void finish() noexcept;
 

@@ -177,16 +177,13 @@ bool SoftwareThread::is_valid_at_commit() const noexcept {
 AbortCause SoftwareThread::save_undo() noexcept {
   if (!undo_allocated_ && memory_.allocate_undo(number_) != Errc::kOk) return AbortCause::kNoSpace;
   undo_allocated_ = true;
-  const std::uint64_t oldest = upper_.oldest_line_pin();
   std::uint64_t head = context_->undo_head.load(std::memory_order_relaxed);  // relaxed: this thread's
+  if (!has_undo_room(head)) return AbortCause::kCapacity;
   for (std::size_t i = 0; i < writes_.size(); ++i) {
     const LineWrite &entry = context_->writes[i];
     for (std::uint64_t word = 0; word < kLineBytes / 8; ++word) {
       if ((entry.mask >> (8 * word) & 0xff) == 0) continue;
-      UndoWord &undo = context_->undo[head % kUndoWords];
-      // relaxed: this thread's. Stamped by this very commit: the ring has gone round.
-      const std::uint64_t old = undo.stamp.load(std::memory_order_relaxed);
-      if (old > oldest || old == stamp_) return AbortCause::kCapacity;
+      UndoWord &undo = context_->undo[head++ % kUndoWords];
       const Where at{static_cast<std::uint64_t>(entry.at) + 8 * word};
       const std::atomic_ref<std::uint64_t> home(*reinterpret_cast<std::uint64_t *>(writes_[i].home + 8 * word));
       undo.stamp.store(0, std::memory_order_relaxed);
@@ -194,12 +191,24 @@ AbortCause SoftwareThread::save_undo() noexcept {
       undo.at.store(at, std::memory_order_release);
       undo.value.store(home.load(std::memory_order_relaxed), std::memory_order_release);  // relaxed: the line is locked
       undo.stamp.store(stamp_, std::memory_order_release);
-      ++head;
     }
   }
   // release: who sees the head sees the words below it
   context_->undo_head.store(head, std::memory_order_release);
   return AbortCause::kNone;
+}
+
+// Stamps only grow along the ring, so the last word to be overwritten speaks for all.
+bool SoftwareThread::has_undo_room(std::uint64_t head) const noexcept {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < writes_.size(); ++i) {
+    const std::uint64_t mask = context_->writes[i].mask;
+    for (std::uint64_t word = 0; word < kLineBytes / 8; ++word) count += (mask >> (8 * word) & 0xff) != 0 ? 1u : 0u;
+  }
+  if (count > kUndoWords) return false;
+  // relaxed: this thread's
+  return context_->undo[(head + count - 1) % kUndoWords].stamp.load(std::memory_order_relaxed) <=
+         upper_.oldest_line_pin();
 }
 
 Status SoftwareThread::end_aborted(AbortCause cause) noexcept {
