@@ -168,7 +168,8 @@ Errc DomainImpl::settle_levels(bool fresh) {
     return fail(Errc::kLevelsMismatch,
                 "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
   if (durability() != Durability::kNone)
-    return fail(Errc::kLevelsMismatch, "hybrid levels need a volatile domain: level 1 writes no redo log yet");
+    return fail(Errc::kLevelsMismatch,
+                "hybrid levels need a volatile domain: level 1 writes no redo log yet (issue 4)");
   return Errc::kOk;
 }
 

@@ -25,8 +25,16 @@ constexpr std::uint64_t kBudgetNs = 500'000;
 constexpr long kPauseNsMin = 5'000, kPauseNsMax = 100'000;
 
 std::atomic<std::uint64_t> serials{0};
-std::mutex living_mutex;
-std::map<std::uint64_t, LineDomain *> living;  // by serial: a thread that ends asks whether its domain is still there
+// By serial: a thread that ends asks whether its domain is still there. Made by the first LineDomain, hence gone after the last one, also
+// when that belongs to a static object.
+struct Living {
+  std::mutex mutex;
+  std::map<std::uint64_t, LineDomain *> domains;
+};
+Living &living() {
+  static Living all;
+  return all;
+}
 
 struct ThreadOf {
   std::uint64_t serial;
@@ -37,9 +45,12 @@ struct ThreadsHere {
   std::uint32_t fork_generation = platform::fork_generation();
   ~ThreadsHere() {
     if (fork_generation != platform::fork_generation()) return;
-    const std::scoped_lock guard(living_mutex);
-    for (const ThreadOf &entry : all)
-      if (const auto found = living.find(entry.serial); found != living.end()) found->second->drop(entry.thread);
+    if (all.empty()) return;
+    const std::scoped_lock guard(living().mutex);
+    for (const ThreadOf &entry : all) {
+      const auto found = living().domains.find(entry.serial);
+      if (found != living().domains.end()) found->second->drop(entry.thread);
+    }
   }
 };
 thread_local ThreadsHere threads_here;
@@ -48,13 +59,13 @@ constinit thread_local ThreadOf last_used{0, nullptr};
 
 LineDomain::LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross)
     : memory_(memory), slot_(slot), cross_(cross), directory_(memory, lines_, slot), serial_(++serials) {
-  const std::scoped_lock guard(living_mutex);
-  living.emplace(serial_, this);
+  const std::scoped_lock guard(living().mutex);
+  living().domains.emplace(serial_, this);
 }
 
 LineDomain::~LineDomain() {
-  const std::scoped_lock guard(living_mutex);
-  living.erase(serial_);
+  const std::scoped_lock guard(living().mutex);
+  living().domains.erase(serial_);
 }
 
 Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
