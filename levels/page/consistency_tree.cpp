@@ -6,6 +6,7 @@
 
 #include "levels/page/lines.h"
 #include "platform/disk.h"
+#include "platform/fence.h"
 #include "platform/process.h"
 #include "platform/steps.h"
 
@@ -159,7 +160,7 @@ void ConsistencyTree::announce(PageId page) noexcept {
 }
 
 std::uint64_t ConsistencyTree::oldest_pin() const noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // after the clock of every commit so far: header's head
+  platform::fence(std::memory_order_seq_cst);  // after the clock of every commit so far: header's head
   std::uint64_t oldest = kNoPin;
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
@@ -176,7 +177,7 @@ std::uint64_t ConsistencyTree::oldest_stamp() const noexcept {
 }
 
 void ConsistencyTree::gather_pins() noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // as in oldest_pin()
+  platform::fence(std::memory_order_seq_cst);  // as in oldest_pin()
   pins_.clear();
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "platform/failure.h"
+#include "platform/fence.h"
 
 namespace tmh::page {
 
@@ -284,8 +285,7 @@ bool DomainMemory::holder_alive(void *context, platform::LockTag holder) noexcep
   };
   if (!names_holder()) return false;
   const bool is_alive = record.is_alive();
-  std::atomic_thread_fence(
-      std::memory_order_acquire);  // pid and start time were read before the incarnation is read again
+  platform::fence(std::memory_order_acquire);  // pid and start time were read before the incarnation is read again
   return is_alive && names_holder();
 }
 
@@ -354,7 +354,7 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
     const platform::ProcessId self = platform::this_process();
     record.incarnation.store(state_->incarnation_next.fetch_add(1, std::memory_order_relaxed),
                              std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);  // pairs with the fence in is_gone(): incarnation before pid
+    platform::fence(std::memory_order_release);  // pairs with the fence in is_gone(): incarnation before pid
     record.pid = self.pid;
     record.start_time = self.start_time;
     std::memset(record.name, 0, sizeof record.name);
