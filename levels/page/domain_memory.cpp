@@ -136,7 +136,7 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
     state_->incarnation_next.store(1, std::memory_order_relaxed);
     state_->age_next.store(1, std::memory_order_relaxed);
     state_->clock.store(1, std::memory_order_relaxed);
-    state_->version_capacity = 1;  // slot 0 means none
+    state_->version_capacity.store(1, std::memory_order_relaxed);  // slot 0 means none
     state_->access_capacity = 1;
     state_->magic = kStateMagic;
   }
@@ -158,10 +158,13 @@ Errc DomainMemory::bound_state() noexcept {
   };
   const std::uint64_t slots =
       std::min(items_of(version_heads_file_, sizeof(VersionHead)), items_of(version_data_, kPageBytes));
-  if (state_->version_capacity > slots && versions_live() > 0)
+  const std::uint64_t capacity = state_->version_capacity.load(std::memory_order_relaxed);
+  if (capacity > slots && versions_live() > 0)
     return fail(Errc::kCorrupt, path("tmh.versions.*") + " are shorter than tmh.state says, and hold committed data");
-  if (state_->version_capacity > slots || state_->version_capacity == 0)
-    state_->version_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(slots, kVersionsMax)));
+  if (capacity > slots || capacity == 0)
+    state_->version_capacity.store(
+        static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(slots, kVersionsMax))),
+        std::memory_order_relaxed);
   const std::uint64_t entries = items_of(accesses_file_, sizeof(AccessEntry));
   if (state_->access_capacity > entries || state_->access_capacity == 0)
     state_->access_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(entries, kAccessesMax)));
