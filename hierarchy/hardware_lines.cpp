@@ -28,11 +28,14 @@ bool move_mapping(std::byte *from, std::byte *to, std::uint64_t bytes) noexcept 
 
 }  // namespace
 
+HardwareLines::HardwareLines(page::DomainMemory &memory, HardwarePages &pages) noexcept
+    : memory_(memory), pages_(pages) {
+  (void)page_map_.open();
+}
+
 HardwareLines::~HardwareLines() {
   for (const auto &view : views_) munmap(view->parked, view->bytes);
 }
-
-Errc HardwareLines::open() noexcept { return page_map_.open(); }
 
 HardwareLines::LineView *HardwareLines::find(std::uint32_t segment) const noexcept {
   for (const auto &view : views_)

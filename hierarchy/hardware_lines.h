@@ -30,11 +30,9 @@ namespace tmh::hierarchy {
 
 class HardwareLines final : public line::RtmGate {
  public:
-  HardwareLines(page::DomainMemory &memory, HardwarePages &pages) noexcept : memory_(memory), pages_(pages) {}
+  HardwareLines(page::DomainMemory &memory, HardwarePages &pages) noexcept;
   ~HardwareLines() override;
 
-  // kTrackingUnavailable: /proc/self/pagemap cannot be read.
-  [[nodiscard]] Errc open() noexcept;
   // Both REQUIRE page mode.
   [[nodiscard]] Errc add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept;
   void remove_segment(std::uint32_t number) noexcept;
@@ -71,7 +69,7 @@ class HardwareLines final : public line::RtmGate {
 
   page::DomainMemory &memory_;
   HardwarePages &pages_;
-  platform::PageMap page_map_;
+  platform::PageMap page_map_;  // where it cannot be opened, neighbours are dropped unseen
   std::mutex mutex_;
   std::vector<std::unique_ptr<LineView>> views_;
   std::vector<HardwareMove> moves_;         // of follow(), kept for its memory

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "platform/steps.h"
 
@@ -14,6 +15,14 @@ namespace {
 constexpr const char *kName = "/tmh.hardware";
 constexpr std::uint64_t kCame = 1ull << 63;  // page numbers use fewer bits (storage/page_id.h)
 }  // namespace
+
+const char *hardware_count_name(HardwareCount which) noexcept {
+  constexpr const char *kNames[] = {"commits",         "aborts_conflict", "aborts_capacity",   "aborts_zero",
+                                    "aborts_explicit", "aborts_follow",   "aborts_upper_runs", "aborts_page_mode",
+                                    "aborts_other",    "mode_switches",   "pages_opened",      "pages_recalled"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(HardwareCount::kEnd));
+  return kNames[static_cast<std::size_t>(which)];
+}
 
 Errc HardwarePages::open(const std::string &folder) noexcept {
   constexpr std::uint64_t kBytes = kMoves * sizeof(std::uint64_t);

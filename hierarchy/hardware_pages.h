@@ -38,6 +38,8 @@ enum class HardwareCount : std::uint32_t {
   kRecalled,  // and left it
   kEnd
 };
+// As `tmh info` writes it.
+[[nodiscard]] const char *hardware_count_name(HardwareCount which) noexcept;
 static_assert(static_cast<std::size_t>(HardwareCount::kEnd) <= line::kHardwareCountsMax);
 
 struct HardwareMove {

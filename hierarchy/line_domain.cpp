@@ -89,8 +89,7 @@ Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
 Errc LineDomain::open(const std::string &folder) noexcept {
   bool found = false;
   if (const Errc error = lines_.open(folder, &found); error != Errc::kOk) return error;
-  if (const Errc error = directory_.open(folder); error != Errc::kOk) return error;
-  return hardware_ == nullptr ? Errc::kOk : hardware_->open();
+  return directory_.open(folder);
 }
 
 Errc LineDomain::add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept {

@@ -17,6 +17,14 @@ inline std::string why_no_rtm() {
   return report.is_usable ? std::string() : report.reason;
 }
 
+inline std::string to_text(const SiteReport &report) {
+  return "hardware " + std::to_string(report.hardware_commits) + ", pages " + std::to_string(report.page_commits) +
+         ", aborts: conflict " + std::to_string(report.hardware_conflicts) + ", capacity " +
+         std::to_string(report.hardware_capacity) + ", zero " + std::to_string(report.hardware_zero) + ", explicit " +
+         std::to_string(report.hardware_explicit) + ", other " + std::to_string(report.hardware_other) + ", gate " +
+         std::to_string(report.hardware_gate) + "; findings " + std::to_string(report.hardware_findings);
+}
+
 inline DomainOptions hybrid_options(LineChoice line = LineChoice::kAuto) {
   DomainOptions options;
   options.levels = Levels::kHybrid;
@@ -41,6 +49,9 @@ struct RtmTable {
   }
   [[nodiscard]] field<std::uint64_t> &shared(std::uint64_t page, std::uint64_t index = 0) const {
     return reinterpret_cast<field<std::uint64_t> &>(word(page, index));
+  }
+  [[nodiscard]] Site plain_site(const std::string &escalation = {}) const {
+    return Site(domain, "plain", escalation, BodyKind::kPlain);
   }
   // At level 2.
   [[nodiscard]] std::uint64_t committed(std::uint64_t page, std::uint64_t index = 0) const {
