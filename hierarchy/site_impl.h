@@ -46,10 +46,12 @@ class SiteImpl {
       : domain_(std::move(domain)),
         name_(std::move(name)),
         escalation_(escalation),
-        line_kind_(domain_->line_kind(body == BodyKind::kPlain)) {}
+        is_plain_(body == BodyKind::kPlain),
+        line_kind_(domain_->line_kind(is_plain_)) {}
 
   [[nodiscard]] DomainImpl &domain() const noexcept { return *domain_; }
   [[nodiscard]] const std::string &name() const noexcept { return name_; }
+  [[nodiscard]] bool is_plain() const noexcept { return is_plain_; }
   // What runs its instances at level 1.
   [[nodiscard]] DomainImpl::LineKind line_kind() const noexcept { return line_kind_; }
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
@@ -76,6 +78,7 @@ class SiteImpl {
   const std::shared_ptr<DomainImpl> domain_;
   const std::string name_;
   const Escalation escalation_;
+  const bool is_plain_;
   const DomainImpl::LineKind line_kind_;
   alignas(64) std::atomic<std::uint32_t> learned_{0};
   std::array<Shard, kShards> shards_;

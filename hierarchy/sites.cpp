@@ -211,7 +211,8 @@ void Attempts::begin() {
     return;
   }
   if (line_run.depth != 0) {
-    if (line_run.domain != domain.lines()) need_pages();  // at level 2 it is refused, with its reason
+    // Another domain's is refused at level 2, with its reason; plain accesses would go past software lines.
+    if (line_run.domain != domain.lines() || site.is_plain()) need_pages();
     runs_at_ = RunsAt::kOuter;
     line_run.thread->nest(++line_run.depth);
     return;

@@ -108,6 +108,17 @@ TEST_F(RtmTest, NestedInstancesAreSubsumed) {
   EXPECT_GT(outer.report().hardware_commits, 0U) << to_text(outer.report());
 }
 
+TEST_F(RtmTest, PlainBodyInsideSoftwareLinesEscalates) {
+  const RtmTable table(folder_.path());
+  const Site outer(table.domain, "instrumented", "on-capacity"), inner = table.plain_site();
+  atomically(outer, [&] {
+    ++table.shared(1);
+    atomically(inner, [&] { ++table.word(1); });
+  });
+  EXPECT_EQ(outer.report().escalations_needs_pages, 1U);
+  EXPECT_EQ(table.committed(1), 2U);
+}
+
 TEST_F(RtmTest, WhatOnlyLevelTwoCanDoRunsThere) {
   Domain domain = Domain::open(folder_.path(), hybrid_options());
   const Segment heap = domain.map("heap");
