@@ -68,6 +68,12 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   void backoff() noexcept;
   void await_change() noexcept;
   [[nodiscard]] std::uint64_t collect() noexcept;
+
+  // modes.cpp; REQUIRE that this process runs RTM, and that this thread runs no instance
+  [[nodiscard]] Errc enter_line_mode() noexcept;
+  // After an instance at level 2 that was run to find pages; as LineDomain's.
+  [[nodiscard]] std::uint32_t give_to_hardware() noexcept;
+
   [[nodiscard]] Errc set_policy(std::string_view spec) noexcept;
 
   [[nodiscard]] Errc usable() const noexcept;  // kDetached after fork, kNotInitialized after close
@@ -80,6 +86,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Levels levels() const noexcept { return static_cast<Levels>(memory_->state().levels); }
   // Null: level 2 alone.
   [[nodiscard]] LineDomain *lines() const noexcept { return lines_.get(); }
+  // What runs instances at level 1: of plain bodies, and of instrumented ones. Neither: nothing does.
+  enum class LineKind : std::uint8_t { kNone, kSoftware, kHardware };
+  [[nodiscard]] LineKind line_kind(bool is_plain) const noexcept;
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
   // Of instances at level 1. Null: unlimited.
   [[nodiscard]] const line::CapacityModel *capacity() const noexcept {
@@ -97,6 +106,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc settle_options(bool fresh, Tracking *tracking);
   [[nodiscard]] Errc wanted_durability(Durability *wanted) const;
   [[nodiscard]] Errc settle_levels(bool fresh);
+  [[nodiscard]] Errc settle_line();
   [[nodiscard]] Errc open_lines(bool fresh);
   [[nodiscard]] Errc open_durable(Durability wanted, bool fresh);
   [[nodiscard]] bool must_wait(Status status, Durability durability) const noexcept;
@@ -109,6 +119,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;
   [[nodiscard]] bool runs_here() const noexcept;
+  // REQUIRES instance_mutex_. Before level 2 touches, maps or unmaps a view.
+  [[nodiscard]] Errc leave_line_mode() noexcept;
   void leave_turn() noexcept;
   void finish() noexcept;
   [[nodiscard]] std::string lock_path() const { return folder_ + "/tmh.lock"; }
@@ -119,6 +131,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   Escalation escalation_;
   line::CapacityModel capacity_;
   CrossPolicy cross_ = CrossPolicy::kRecallAndWait;
+  LineChoice line_wanted_ = LineChoice::kAuto;
   Detection detection_ = Detection::kLazy;
   std::uint32_t fork_generation_ = 0;
   std::uint32_t slot_ = 0;

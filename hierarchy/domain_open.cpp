@@ -62,18 +62,6 @@ Errc resolve_folder(const std::string &folder, std::string *out) {
   return Errc::kOk;
 }
 
-// A wrong TMH_LINE is refused here; what RTM can do is looked at only when it is demanded.
-Errc check_line_choice(const DomainOptions &options) {
-  LineChoice wanted = LineChoice::kAuto;
-  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted); error != Errc::kOk)
-    return error;
-  if (options.line != LineChoice::kAuto) wanted = options.line;
-  if (wanted == LineChoice::kAuto) return Errc::kOk;
-  LineChoice chosen{};
-  std::string reason;
-  return line::choose_line(wanted, &chosen, &reason);
-}
-
 }  // namespace
 
 Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, std::shared_ptr<DomainImpl> *out) {
@@ -97,6 +85,20 @@ Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, s
   return Errc::kOk;
 }
 
+// A wrong TMH_LINE is refused here; what RTM can do is looked at only when it is demanded, or open_lines() needs to know.
+Errc DomainImpl::settle_line() {
+  LineChoice wanted = LineChoice::kAuto;
+  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted); error != Errc::kOk)
+    return error;
+  if (options_.line != LineChoice::kAuto) wanted = options_.line;
+  LineChoice chosen{};
+  std::string reason;
+  if (wanted != LineChoice::kAuto)
+    if (const Errc error = line::choose_line(wanted, &chosen, &reason); error != Errc::kOk) return error;
+  line_wanted_ = wanted;
+  return Errc::kOk;
+}
+
 Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
   Policy policy;
   if (const Errc error = from_environment("TMH_POLICY", Errc::kBadPolicy, policy_values(), &policy); error != Errc::kOk)
@@ -107,7 +109,7 @@ Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
         std::string("'").append(options_.policy).append("' is no policy; right values: ").append(policy_values()));
   policy_ = policy;
 
-  if (const Errc error = check_line_choice(options_); error != Errc::kOk) return error;
+  if (const Errc error = settle_line(); error != Errc::kOk) return error;
 
   *tracking = Tracking::kAuto;
   if (const Errc error = from_environment("TMH_TRACKING", Errc::kBadTracking, tracking_values(), tracking);
@@ -167,6 +169,8 @@ Errc DomainImpl::settle_levels(bool fresh) {
   if (detection_ == Detection::kEager)
     return fail(Errc::kLevelsMismatch,
                 "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
+  if (durability() != Durability::kNone && line_wanted_ == LineChoice::kRtm)
+    return fail(Errc::kLevelsMismatch, "line level rtm needs a volatile domain: hardware commits write no redo log");
   if (durability() != Durability::kNone)
     return fail(Errc::kLevelsMismatch,
                 "hybrid levels need a volatile domain: level 1 writes no redo log yet (issue 4)");
@@ -178,7 +182,10 @@ Errc DomainImpl::open_lines(bool fresh) {
   if (fresh)  // also when it is opened without level 1 now
     if (const Errc error = LineDomain::salvage(*memory_); error != Errc::kOk) return error;
   if (levels() != Levels::kHybrid) return Errc::kOk;
-  lines_ = std::make_unique<LineDomain>(*memory_, slot_, cross_);
+  LineChoice chosen{};
+  std::string reason;
+  if (const Errc error = line::choose_line(line_wanted_, &chosen, &reason); error != Errc::kOk) return error;
+  lines_ = std::make_unique<LineDomain>(*memory_, slot_, cross_, chosen == LineChoice::kRtm);
   if (const Errc error = lines_->open(folder_); error != Errc::kOk) return error;
   engine_->use_lower(&lines_->directory());
   lines_->use_engine(engine_.get());
@@ -269,6 +276,7 @@ Errc DomainImpl::close() noexcept {
   const std::scoped_lock guard(instance_mutex_, segments_mutex_);
   const std::unique_lock nobody_else(use_mutex_);
   if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
   Errc result = Errc::kOk;
   if (durable_ != nullptr) {
     durable_->stop();
@@ -363,6 +371,7 @@ Counters DomainImpl::counters() const {
     out.checkpoints = log->checkpoints.load(std::memory_order_relaxed);
     out.log_files_made = log->files_made.load(std::memory_order_relaxed);
   }
+  if (lines_ != nullptr) lines_->directory().hardware().count_in(&out);
   out.recalls = state.recalls;  // racy, as every total here
   out.releases = state.releases;
   out.versions_live = memory_->versions_live();

@@ -141,6 +141,7 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
     std::unique_lock<std::mutex> instance_guard(instance_mutex_, std::defer_lock);
     if (!runs_here()) instance_guard.lock();
     if (const Errc error = usable(); error != Errc::kOk) return error;  // closed while we waited
+    if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
     platform::FolderLock folder_lock;
     if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
     if (const Errc error = map_view(name, options, segment); error != Errc::kOk) return error;
@@ -224,6 +225,7 @@ Errc DomainImpl::unmap(const std::string &file) noexcept {
   const std::string name = std::filesystem::path(file).lexically_normal().string();
   const std::scoped_lock guard(instance_mutex_, segments_mutex_);
   if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
   bool found = false;
   for (auto it = segments_.begin(); it != segments_.end();) {
     if ((*it)->name != name) {

@@ -64,6 +64,10 @@ Errc DomainImpl::begin(bool is_query) noexcept {
     instance_mutex_.unlock();
     return error;
   }
+  if (const Errc error = leave_line_mode(); error != Errc::kOk) {
+    instance_mutex_.unlock();
+    return error;
+  }
   if (attempts_ == 0 || !policy_.keep_age) age_ = detection_ == Detection::kEager ? engine_->begin_age() : 0;
   if (!is_query && hierarchy::take_turn(policy_, attempts_)) {
     engine_->take_turn();

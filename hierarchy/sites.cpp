@@ -13,6 +13,7 @@
 
 #include "hierarchy/policies.h"
 #include "hierarchy/site_impl.h"
+#include "levels/line/rtm.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 
@@ -40,7 +41,7 @@ struct Actions {
 thread_local Actions actions;
 
 // Does this thread run an instance, at whatever level?
-bool runs_instance() noexcept { return line_run.depth != 0 || page_instance_here(); }
+bool runs_instance() noexcept { return line_run.depth != 0 || hardware_run.depth != 0 || page_instance_here(); }
 
 void await_change_of_lines(const line::SoftwareThread &thread) noexcept {
   constexpr long kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;  // as DomainImpl::await_change()
@@ -80,16 +81,8 @@ struct ShardOfThread {
 };
 thread_local ShardOfThread shard_of_thread;
 
-// The time-stamp counter in nanoseconds, by its rate since the process began.
 const std::uint64_t ticks_at_start = __rdtsc();
 const std::uint64_t ns_at_start = platform::monotonic_ns();
-std::uint64_t ns_of(std::uint64_t ticks) noexcept {
-  const std::uint64_t all_ticks = __rdtsc() - ticks_at_start;
-  const auto all_ns = static_cast<double>(platform::monotonic_ns() - ns_at_start);
-  return all_ticks == 0
-             ? 0
-             : static_cast<std::uint64_t>(static_cast<double>(ticks) * all_ns / static_cast<double>(all_ticks));
-}
 // Reading the counter costs 8 to 20 ns in a virtual machine: at level 1 one instance in so many is timed.
 constexpr std::uint32_t kTimedEvery = 16;
 constinit thread_local std::uint32_t untimed = 0;
@@ -108,6 +101,16 @@ std::uint64_t random_ns(std::uint64_t bound) noexcept {
   return state % bound;
 }
 
+}  // namespace
+
+std::uint64_t ns_of(std::uint64_t ticks) noexcept {
+  const std::uint64_t all_ticks = __rdtsc() - ticks_at_start;
+  const auto all_ns = static_cast<double>(platform::monotonic_ns() - ns_at_start);
+  return all_ticks == 0
+             ? 0
+             : static_cast<std::uint64_t>(static_cast<double>(ticks) * all_ns / static_cast<double>(all_ticks));
+}
+
 void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noexcept {
   // Sleeping for less takes 50 us more than asked for.
   constexpr std::uint64_t kSleepNsMin = 50'000;
@@ -123,15 +126,27 @@ void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noe
   while (platform::monotonic_ns() < until) _mm_pause();
 }
 
-}  // namespace
+bool is_timed(std::uint32_t *factor) noexcept {
+  *factor = kTimedEvery;
+  if (++untimed < kTimedEvery) return false;
+  untimed = 0;
+  return true;
+}
 
-void SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
+void learn_line_commit(SiteImpl &site) noexcept {
+  const hierarchy::SiteState learned = site.learned();
+  if (learned.penalty == 0) return;
+  site.add(SiteCount::kDeEscalations, 1);
+  site.learn(hierarchy::after_line_commit(learned));
+}
+
+std::uint64_t SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
   const std::size_t number = shard_of_thread.number;
   auto &cell = shards_[number].totals[static_cast<std::size_t>(which)];
-  if (number + 1 < kShards)
-    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
-  else
-    cell.fetch_add(amount, std::memory_order_relaxed);
+  if (number + 1 == kShards) return cell.fetch_add(amount, std::memory_order_relaxed) + amount;
+  const std::uint64_t total = cell.load(std::memory_order_relaxed) + amount;
+  cell.store(total, std::memory_order_relaxed);  // single writer
+  return total;
 }
 
 SiteReport SiteImpl::report() const {
@@ -156,6 +171,15 @@ SiteReport SiteImpl::report() const {
   report.recalls = total(SiteCount::kRecalls);
   report.line_ns = ns_of(total(SiteCount::kLineTicks));
   report.page_ns = ns_of(total(SiteCount::kPageTicks));
+  report.hardware_commits = total(SiteCount::kHardwareCommits);
+  report.hardware_conflicts = total(SiteCount::kHardwareConflicts);
+  report.hardware_capacity = total(SiteCount::kHardwareCapacity);
+  report.hardware_zero = total(SiteCount::kHardwareZero);
+  report.hardware_explicit = total(SiteCount::kHardwareExplicit);
+  report.hardware_gate = total(SiteCount::kHardwareGate);
+  report.hardware_other = total(SiteCount::kHardwareOther);
+  report.hardware_findings = total(SiteCount::kHardwareFindings);
+  report.hardware_pages = total(SiteCount::kHardwarePages);
   return report;
 }
 
@@ -167,17 +191,28 @@ void run_actions(bool committed) {
 }
 
 void need_pages() {
+  if (hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
   if (line_run.depth != 0) line_run.thread->fail(AbortCause::kNeedsPages);
 }
 
-bool runs_at_lines(const LineDomain *domain) noexcept { return line_run.depth != 0 && line_run.domain == domain; }
+bool runs_at_lines(const LineDomain *domain) noexcept {
+  if (hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
+  return line_run.depth != 0 && line_run.domain == domain;
+}
 
 void Attempts::begin() {
   SiteImpl &site = *site_.impl_;
   DomainImpl &domain = site.domain();
   check(domain.usable());
+  if (hardware_run.depth != 0) {
+    if (hardware_run.domain != domain.lines()) need_pages();
+    runs_at_ = RunsAt::kOuter;
+    ++hardware_run.depth;
+    return;
+  }
   if (line_run.depth != 0) {
-    if (line_run.domain != domain.lines()) need_pages();  // at level 2 it is refused, with its reason
+    // Another domain's is refused at level 2, with its reason; plain accesses would go past software lines.
+    if (line_run.domain != domain.lines() || site.is_plain()) need_pages();
     runs_at_ = RunsAt::kOuter;
     line_run.thread->nest(++line_run.depth);
     return;
@@ -191,7 +226,9 @@ void Attempts::begin() {
     hierarchy::SiteState learned = site.learned();
     escalated_ = hierarchy::begins_at_pages(site.escalation(), &learned);
     if (escalated_) site.learn(learned);
+    if (site.line_kind() == DomainImpl::LineKind::kNone) escalated_ = true;
   }
+  if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_ && begin_hardware()) return;
   if (domain.lines() == nullptr || escalated_) {
     runs_at_ = RunsAt::kPages;
     ticks_ = __rdtsc();
@@ -218,7 +255,9 @@ bool Attempts::end() {
     case RunsAt::kNothing:
       return true;
     case RunsAt::kOuter:
-      if (line_run.depth != 0)
+      if (hardware_run.depth != 0)
+        --hardware_run.depth;
+      else if (line_run.depth != 0)
         --line_run.depth;
       else
         check(domain.end(false, &status));
@@ -235,11 +274,15 @@ bool Attempts::end() {
           site.add(SiteCount::kRecalls, taken);
       if (status == Status::kCommitted) {
         site.add(SiteCount::kPageCommits, 1);
+        if (finding_) found_pages();
         return true;
       }
       site.add(SiteCount::kPageAborts, 1);
       domain.backoff();
       return false;
+    case RunsAt::kHardware:
+      end_hardware();
+      return true;
     case RunsAt::kLines:
       break;
   }
@@ -252,14 +295,8 @@ bool Attempts::end() {
   run_actions(true);
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
-  if (++untimed == kTimedEvery) {
-    untimed = 0;
-    site.add(SiteCount::kLineTicks, kTimedEvery * (__rdtsc() - ticks_));
-  }
-  if (const hierarchy::SiteState learned = site.learned(); learned.penalty != 0) {
-    site.add(SiteCount::kDeEscalations, 1);
-    site.learn(hierarchy::after_line_commit(learned));
-  }
+  if (std::uint32_t factor = 0; is_timed(&factor)) site.add(SiteCount::kLineTicks, factor * (__rdtsc() - ticks_));
+  learn_line_commit(site);
   return true;
 }
 
@@ -292,9 +329,11 @@ void Attempts::retried() {
 }
 
 bool Attempts::threw() {
+  if (hardware_run.depth != 0) need_pages();  // at level 2 the exception can leave the body
   DomainImpl &domain = site_.impl_->domain();
   switch (runs_at_) {
     case RunsAt::kNothing:
+    case RunsAt::kHardware:  // begin() failed outside the transaction
       return true;
     case RunsAt::kOuter:
       if (line_run.depth != 0) {
@@ -329,21 +368,24 @@ bool Attempts::threw() {
 void Attempts::failed_at_lines() {
   SiteImpl &site = *site_.impl_;
   count_granted(site);
-  const std::uint64_t now = __rdtsc();
   site.add(SiteCount::kLineAborts, 1);
-  site.add(SiteCount::kLineTicks, now - ticks_);
+  site.add(SiteCount::kLineTicks, __rdtsc() - ticks_);
   const line::SoftwareThread &thread = *line_run.thread;
-  FailedAttempt failed;
-  failed.attempts = ++attempts_;
-  failed.over_capacity = thread.cause() == AbortCause::kCapacity;
-  failed.needs_pages = thread.cause() == AbortCause::kNeedsPages;
   // Level 2 did not give a page back within the budget; as one of its instances this one needs nobody's answer.
-  failed.refused = thread.cause() == AbortCause::kCrossLevel && !line::has(thread.status(), line::kStatusRetry);
-  if (failed.attempts > 1) failed.wasted_ns = ns_of(now - first_ticks_);
+  const bool refused = thread.cause() == AbortCause::kCrossLevel && !line::has(thread.status(), line::kStatusRetry);
+  (void)goes_on_at_lines(thread.cause() == AbortCause::kCapacity, thread.cause() == AbortCause::kNeedsPages, refused,
+                         thread.cause() == AbortCause::kValidation);
+}
+
+// Asks the site's policy. False: the next attempt runs at level 2.
+bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused, bool others_progressed) {
+  SiteImpl &site = *site_.impl_;
+  FailedAttempt failed{over_capacity, needs_pages, refused, ++attempts_};
+  if (failed.attempts > 1) failed.wasted_ns = ns_of(__rdtsc() - first_ticks_);
   switch (hierarchy::next(site.escalation(), failed)) {
     case NextStep::kRetry:
-      back_off(site.domain().policy(), attempts_, thread.cause() == AbortCause::kValidation);
-      return;
+      back_off(site.domain().policy(), attempts_, others_progressed);
+      return true;
     case NextStep::kGiveUp:
       platform::fail(Errc::kNeedsPages, "site '" + site.name() +
                                             (failed.over_capacity ? "': its working set exceeds level 1"
@@ -358,11 +400,12 @@ void Attempts::failed_at_lines() {
                                 : SiteCount::kForAttempts,
            1);
   if (site.escalation().kind == EscalationKind::kAdaptive) site.learn(hierarchy::after_escalation(site.learned()));
+  return false;
 }
 
 }  // namespace detail
 
-Site::Site(const Domain &domain, std::string_view name, std::string_view escalation) : domain_(domain) {
+Site::Site(const Domain &domain, std::string_view name, std::string_view escalation, BodyKind body) : domain_(domain) {
   std::shared_ptr<detail::DomainImpl> impl = detail::impl_of(domain);
   if (impl == nullptr) {
     platform::fail(Errc::kNotInitialized, "a site of an empty domain handle");
@@ -374,7 +417,7 @@ Site::Site(const Domain &domain, std::string_view name, std::string_view escalat
                    std::string("'").append(escalation).append("'; right values: ").append(escalation_values()));
     detail::raise(Errc::kBadLevels);
   }
-  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen);
+  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen, body);
 }
 
 SiteReport Site::report() const { return impl_->report(); }
@@ -389,16 +432,19 @@ void require_instance(const char *call) {
 
 void on_commit(std::function<void()> action) {
   require_instance("on_commit()");
+  if (detail::hardware_run.depth != 0) detail::need_pages();  // which takes memory
   detail::actions.on_commit.push_back(std::move(action));
 }
 
 void on_abort(std::function<void()> action) {
   require_instance("on_abort()");
+  if (detail::hardware_run.depth != 0) detail::need_pages();
   detail::actions.on_abort.push_back(std::move(action));
 }
 
 void retry() {
   require_instance("retry()");
+  if (detail::hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kRetry);
   if (detail::line_run.depth == 0) throw detail::RetryNow{};
   detail::retry_wanted = true;
   detail::line_run.thread->fail(AbortCause::kUser);

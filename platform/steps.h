@@ -71,7 +71,13 @@ namespace tmh::platform {
   X(kReleaseTold, "release-told")                  /* the commit log says so */                            \
   X(kReleaseLook, "release-look")                  /* nobody uses it, it is still at level 2 */            \
   X(kReleaseOpen, "release-open")                  /* it is in L */                                        \
-  X(kMoveRepaired, "move-repaired")                /* a dead mover's page is at level 2 */
+  X(kMoveRepaired, "move-repaired")                /* a dead mover's page is at level 2 */                 \
+  X(kHardwareOpen, "hardware-open")                /* a page is in H, nobody has been told */              \
+  X(kHardwareCame, "hardware-came")                /* the epoch says that it came */                       \
+  X(kHardwareLeft, "hardware-left")                /* the epoch says that it left, the page still in H */  \
+  X(kModeLeave, "mode-leave")                      /* RTM shut out, views still show line mode */          \
+  X(kModePages, "mode-pages")                      /* views are level 2's, not all of them perhaps */      \
+  X(kModeLines, "mode-lines")                      /* views are in line mode, RTM not yet let in */
 
 enum class Step : std::uint32_t {
 #define TMH_STEP_ENUM(id, name) id,

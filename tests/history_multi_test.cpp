@@ -53,7 +53,7 @@ TEST_P(HistoryTest, RandomTransactionsAreSerializableWithConsistentViews) {
   });
   Shared<Turn> turn;
   Shared<std::atomic<std::uint32_t>> ready;
-  Shared<std::atomic<std::uint64_t>> attempts, conflicts;
+  Shared<std::atomic<std::uint64_t>> attempts, conflicts, in_hardware;
   Children children;
   for (std::size_t i = 0; i < processes; ++i) {
     children.spawn("worker " + std::to_string(i), [&, i] {
@@ -64,13 +64,16 @@ TEST_P(HistoryTest, RandomTransactionsAreSerializableWithConsistentViews) {
       turn->await(1);
       for (std::uint64_t step = 0; step < steps && player.lane().has_room(kEntriesPerStep); ++step) workload.step();
       conflicts->fetch_add(player.conflicts());
+      in_hardware->fetch_add(board.line_site().report().hardware_commits +
+                             board.adaptive_site().report().hardware_commits);
       board.close();
     });
   }
   children.expect_success();
   audit_alone(folder.path(), options, &recorder);
   const history::Verdict verdict = expect_right_history(recorder, options.policy);
-  std::printf("%llu conflicts\n", static_cast<unsigned long long>(conflicts->load()));
+  std::printf("%llu conflicts, %llu commits in hardware\n", static_cast<unsigned long long>(conflicts->load()),
+              static_cast<unsigned long long>(in_hardware->load()));
   EXPECT_GT(verdict.committed, steps) << "too few instances to judge anything";
   EXPECT_GT(conflicts->load(), 0U) << "the instances never met: the history says nothing about conflicts";
 }

@@ -51,6 +51,17 @@ bool happens_once(Step step) {
 // Steps of the redo log and of checkpoints: only durable domains pass them. (Those of recovery: kill_recovery_test.)
 bool is_durable_step(Step step) { return step >= Step::kLogStart && step <= Step::kCheckpointStored; }
 
+bool is_hardware_step(Step step) { return step >= Step::kHardwareOpen; }
+
+// Does that mode pass the step at all?
+bool is_passed_in(const Mode &mode, Step step) {
+  if (is_durable_step(step)) return mode.levels != Levels::kHybrid;  // refused: kLevelsMismatch
+  if (is_hardware_step(step)) return mode.line == LineChoice::kRtm;
+  // With RTM pages go between level 2 and hardware lines: none is marked line by line, but at its first touch.
+  if (step >= Step::kLineLock) return mode.levels == Levels::kHybrid && mode.line != LineChoice::kRtm;
+  return true;
+}
+
 class Scene {
  public:
   Scene(Step step, const Mode &mode, std::size_t repeat)
@@ -169,18 +180,20 @@ TEST_P(KillStepsTest, OthersGoOnAndNothingIsHalfDone) {
   const auto step = static_cast<Step>(GetParam());
   static_cast<void>(seed());  // chosen and printed here, inherited by the children
   std::string passed_in, unavailable;
+  bool played = false;
   for (std::size_t i = 0; i < std::size(kModes); ++i) {
+    if (!is_passed_in(kModes[i], step)) continue;
     if (const std::string why = why_unavailable(kModes[i]); !why.empty()) {
       unavailable += std::string(" ") + kModes[i].name + " (" + why + ")";
       continue;
     }
-    if (is_durable_step(step) && kModes[i].levels == Levels::kHybrid) continue;    // refused: kLevelsMismatch
-    if (step >= Step::kLineLock && kModes[i].levels != Levels::kHybrid) continue;  // never passed
+    played = true;
     SCOPED_TRACE(kModes[i].name);
     Scene scene(step, kModes[i], i);
     if (!scene.play()) continue;
     passed_in += std::string(" ") + kModes[i].name + " (" + std::to_string(scene.longest_wait().count()) + " ms)";
   }
+  if (!played) GTEST_SKIP() << "no mode that passes this step works here:" << unavailable;
   std::printf("died at %s in:%s\n", platform::step_name(step), passed_in.c_str());
   EXPECT_FALSE(passed_in.empty()) << "no mode passes this step; not available here:" << unavailable;
 }

@@ -209,6 +209,23 @@ TEST_F(Tool, AVolatileDomainHasInfoAndNothingElse) {
   EXPECT_FALSE(info.contains("log"));
 }
 
+TEST_F(Tool, InfoOfAnOpenHybridDomainCountsRtm) {
+  DomainOptions options;
+  options.levels = Levels::kHybrid;
+  const Domain open = Domain::open(domain(), options);
+  SegmentOptions raw;
+  raw.layout = Layout::kRaw;
+  raw.size_bytes = kPageBytes;
+  const Segment segment = open.map("a.db", raw);
+  const Site site(open, "plain", "", BodyKind::kPlain);
+  for (int i = 0; i < 1000; ++i) atomically(site, [&] { ++word_of(segment, 0); });
+  const json info = tmh_json({"info", domain()});
+  EXPECT_EQ(info["hardware"]["pages_opened"], open.counters().hardware_opened);
+  EXPECT_EQ(info["hardware"]["commits"], open.counters().hardware_commits);
+  const bool is_shown = tmh({"info", domain()}).out.find("pages_opened") != std::string::npos;
+  EXPECT_EQ(is_shown, open.counters().hardware_opened > 0) << "RTM is used here, or it is not";
+}
+
 TEST_F(Tool, ReadingChangesNothing) {
   in_domain(domain(), durable_options(), Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 100); });
   const auto before = content_of(domain());

@@ -1,6 +1,9 @@
 // include/tmh/site.hpp -- sites: places in a program whose instances run at level 1 while they are small, and at level 2 when they are not.
 // Shape:     in a hybrid domain (DomainOptions::levels) a site's body is instrumented: it reaches shared memory through tmh::field<T> only.
-//            The same body then runs at either level. In a page domain every site runs at level 2.
+//            The same body then runs at either level. Or it is plain (BodyKind::kPlain): level 1 is then RTM, where the machine has it, and
+//            nothing elsewhere. In a page domain every site runs at level 2.
+// RTM:       a body between XBEGIN and XEND runs as it is, with two differences: an aborted attempt leaves no trace in locals either, and what
+//            enters the kernel (or waits) aborts it, so that it runs at level 2.
 // Sharing:   a Site is one process's; any number of its threads use it at once. At level 1 their instances run in parallel; at level 2
 //            one after the other, as every instance of a process does.
 // Contexts:  as domain.hpp.
@@ -20,6 +23,9 @@
 
 namespace tmh {
 
+// How a site's body reaches segments. kInstrumented: through tmh::field<T> only. kPlain: by ordinary loads and stores, or either.
+enum class BodyKind : std::uint8_t { kInstrumented = 0, kPlain = 1 };
+
 // Totals of one site in this process.
 struct SiteReport {
   std::string name;
@@ -33,6 +39,15 @@ struct SiteReport {
   std::uint64_t releases = 0;              // pages that its instances at level 1 got back from level 2
   std::uint64_t recalls = 0;               // pages that its instances at level 2 took from level 1
   std::uint64_t line_ns = 0, page_ns = 0;  // in attempts at each level, committed or not
+  // RTM. Commits and aborts are among those at level 1; aborts by what the status said. Status 0: a fault, an interrupt, a system call.
+  std::uint64_t hardware_commits = 0;
+  std::uint64_t hardware_conflicts = 0, hardware_capacity = 0, hardware_zero = 0;
+  std::uint64_t hardware_explicit = 0;  // the body did what only level 2 can do
+  std::uint64_t hardware_gate =
+      0;  // not begun: pages had moved, level 2 was running, views were level 2's; not among line_aborts
+  std::uint64_t hardware_other = 0;     // no cause that is known
+  std::uint64_t hardware_findings = 0;  // instances that ran at level 2 to find pages: no escalations
+  std::uint64_t hardware_pages = 0;     // pages that these opened
 };
 
 namespace detail {
@@ -43,7 +58,8 @@ class Attempts;
 class Site {
  public:
   // escalation: a specification (see Escalation); empty: the domain's. Errors: kBadLevels, kNotInitialized.
-  explicit Site(const Domain &domain, std::string_view name = {}, std::string_view escalation = {});
+  explicit Site(const Domain &domain, std::string_view name = {}, std::string_view escalation = {},
+                BodyKind body = BodyKind::kInstrumented);
   [[nodiscard]] SiteReport report() const;
   [[nodiscard]] const Domain &domain() const noexcept { return domain_; }
 
@@ -67,11 +83,19 @@ class Attempts {
   [[nodiscard]] bool threw();
 
  private:
-  enum class RunsAt : std::uint8_t { kNothing, kLines, kPages, kOuter };
+  enum class RunsAt : std::uint8_t { kNothing, kLines, kPages, kOuter, kHardware };
   void failed_at_lines();
+  [[nodiscard]] bool begin_hardware();
+  void end_hardware();
+  [[nodiscard]] bool try_hardware_again(std::uint32_t status);
+  void found_pages();
+  [[nodiscard]] bool goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused, bool others_progressed);
   const Site &site_;
   RunsAt runs_at_ = RunsAt::kNothing;
   bool escalated_ = false;
+  bool finding_ = false;          // at level 2 to find the pages that RTM needs
+  std::uint32_t zeros_ = 0;       // attempts that RTM aborted without a reason
+  std::uint32_t gate_tries_ = 0;  // attempts that the gate did not let begin, in a row
   std::uint32_t attempts_ = 0;
   std::uint64_t first_ticks_ = 0;  // of the time-stamp counter
   std::uint64_t ticks_ = 0;

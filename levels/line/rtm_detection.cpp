@@ -5,6 +5,7 @@
 #include <cpuid.h>
 #endif
 
+#include <cstdlib>
 #include <fstream>
 
 #include "levels/line/rtm.h"
@@ -63,9 +64,18 @@ RtmFacts collect_rtm_facts() {
     facts.always_aborts = (d >> 11 & 1) != 0;
   }
 #endif
+  const char *const assumed = std::getenv("TMH_ASSUME_RTM");
+  facts.is_assumed = assumed != nullptr && std::string(assumed) == "1";
+#if defined(__SANITIZE_THREAD__)
+  facts.under_tsan = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  facts.under_tsan = true;
+#endif
+#endif
   facts.kernel_option = tsx_option(first_line("/proc/cmdline"));
   facts.kernel_state = first_line("/sys/devices/system/cpu/vulnerabilities/tsx_async_abort");
-  if (!facts.is_listed) return facts;
+  if (!facts.is_listed && !facts.is_assumed) return facts;
   while (facts.attempts < kTrialAttempts && facts.commits < kTrialCommits) {
     ++facts.attempts;
     if (try_empty_rtm()) ++facts.commits;
@@ -76,9 +86,12 @@ RtmFacts collect_rtm_facts() {
 RtmReport judge_rtm(const RtmFacts &facts) {
   const std::string counted = std::to_string(facts.commits) + " of " + std::to_string(facts.attempts) + " attempts";
   if (!facts.is_x86) return {false, "RTM is not used: this is no x86-64 processor"};
-  if (!facts.is_listed)
+  if (facts.under_tsan) return {false, "RTM is not used: ThreadSanitizer sees no order between hardware transactions"};
+  if (!facts.is_listed && !facts.is_assumed)
     return {false, "RTM is not used: the processor does not list it (CPUID 7.EBX bit 11); " + how_to_turn_on(facts)};
-  if (facts.commits >= kTrialCommits) return {true, "RTM is used: in a trial " + counted + " committed"};
+  if (facts.commits >= kTrialCommits)
+    return {true, std::string("RTM is used: in a trial ") + counted + " committed" +
+                      (facts.is_listed ? "" : " (not listed by the processor; TMH_ASSUME_RTM is set)")};
   if (facts.always_aborts)
     return {false, "RTM is not used: the microcode makes every attempt abort (CPUID 7.EDX bit 11, RTM_ALWAYS_ABORT); " +
                        how_to_turn_on(facts)};

@@ -210,6 +210,16 @@ Errc Engine::unmap(std::uint32_t segment) noexcept {
   return Errc::kOk;
 }
 
+Errc Engine::remap() noexcept {
+  for (const std::uint32_t segment : mapped_) {
+    const View &view = views_[segment];
+    if (const Errc error = memory_.segment(segment).home.map_view_again(view.base); error != Errc::kOk) return error;
+    if (!silent()) continue;
+    if (const Errc error = fault_around_.switch_off(view.base, view.bytes); error != Errc::kOk) return error;
+  }
+  return Errc::kOk;
+}
+
 bool Engine::slot_alive(void *context, std::uint32_t slot) noexcept {
   const auto *engine = static_cast<const Engine *>(context);
   return slot < storage::kParticipantsMax && engine->memory_.participant(slot).is_alive();

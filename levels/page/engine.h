@@ -67,6 +67,16 @@ class Engine {
 
   [[nodiscard]] Errc map(std::uint32_t segment, std::byte **view) noexcept;
   [[nodiscard]] Errc unmap(std::uint32_t segment) noexcept;
+  // With a level below, for the process's other mode. vacate(): the views are as if never used, whatever stands at their addresses from now
+  // on; remap(): they stand there again. Both REQUIRE that no instance runs; between them the engine runs none.
+  void vacate() noexcept;
+  [[nodiscard]] Errc remap() noexcept;
+  // Pages that this process has taken from the level below and not lost since, the last ones first, at most `count_max`.
+  template <class Visit>
+  void visit_taken(std::size_t count_max, Visit visit) noexcept {
+    for (std::size_t i = resident_.size(); i > 0 && count_max > 0; --i, --count_max)
+      if ((local(resident_[i - 1]).lists & kResident) != 0) visit(resident_[i - 1]);
+  }
   [[nodiscard]] const View *view_of(std::uintptr_t address) noexcept;
 
   [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept;

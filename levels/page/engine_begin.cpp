@@ -261,6 +261,22 @@ void Engine::lose_all(std::uint32_t segment) noexcept {
   resident_.truncate(still);
 }
 
+void Engine::vacate() noexcept {
+  for (PageList *list : {&kept_, &resident_}) {
+    for (const PageId page : *list) {
+      LocalPage &l = local(page);
+      twins_.give_back(l.twin);
+      l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kHasBlocks), 0, 0};
+    }
+  }
+  for (PageList *list : {&kept_, &private_, &blocks_, &resident_}) list->clear();
+  twins_.forget();
+  protections_ = 0;
+  any_protected_ = false;
+  ahead_ = 0;
+  for (const std::uint32_t segment : mapped_) views_[segment].open_blocks.forget_from(0);
+}
+
 // REQUIRES the lock. Pages whose newest content is not home yet must not be mapped silently.
 void Engine::guard_pending(std::uint32_t segment) noexcept {
   const std::uint32_t owners = memory_.participants_high();

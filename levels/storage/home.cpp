@@ -89,9 +89,43 @@ Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view) n
     munmap(at, max_bytes_);
     return Errc::kAddressInUse;
   }
-  madvise(at, max_bytes_, MADV_NOHUGEPAGE);  // tracking is by 4 KiB pages
-  madvise(at, max_bytes_, MADV_DONTFORK);    // a child is no participant; sharing would also make our stores copy
+  advise_view(at, max_bytes_);
   *view = static_cast<std::byte *>(at);
+  return Errc::kOk;
+}
+
+void Home::advise_view(void *at, std::uint64_t bytes) noexcept {
+  madvise(at, bytes, MADV_NOHUGEPAGE);  // tracking is by 4 KiB pages
+  madvise(at, bytes, MADV_DONTFORK);    // a child is no participant; sharing would also make our stores copy
+}
+
+Errc Home::map_view_again(std::byte *view) noexcept {
+  void *at = mmap(view, max_bytes_, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, fd_,
+                  static_cast<off_t>(offset_bytes_));
+  if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping a view");
+  advise_view(at, max_bytes_);
+  return Errc::kOk;
+}
+
+Errc Home::map_parked(std::uintptr_t view, std::byte **parked) noexcept {
+  constexpr std::uint64_t kAlign = 1ull << 30;  // what one entry of the page table's third level spans
+  const std::uint64_t bytes = max_bytes_ + kAlign;
+  void *room = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "reserving addresses for line mode");
+  auto *const begin = static_cast<std::byte *>(room);
+  std::byte *const wanted = begin + (view - reinterpret_cast<std::uintptr_t>(room)) % kAlign;
+  void *at = mmap(wanted, max_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd_,
+                  static_cast<off_t>(offset_bytes_));
+  if (at == MAP_FAILED) {
+    const Errc error = fail_errno(Errc::kOutOfMemory, "mapping for line mode");
+    munmap(room, bytes);
+    return error;
+  }
+  advise_view(at, max_bytes_);
+  if (wanted != begin) munmap(begin, static_cast<std::uint64_t>(wanted - begin));
+  if (wanted + max_bytes_ != begin + bytes)
+    munmap(wanted + max_bytes_, static_cast<std::uint64_t>(begin + bytes - (wanted + max_bytes_)));
+  *parked = wanted;
   return Errc::kOk;
 }
 

@@ -35,11 +35,18 @@ class Home {
   // kAddressInUse when the range is not free.
   [[nodiscard]] Errc map_view(std::uintptr_t address, bool accessible, std::byte **view) noexcept;
 
+  // A new private view where `view` of this home stands, or a mapping that has taken its place: inaccessible, nothing touched.
+  [[nodiscard]] Errc map_view_again(std::byte *view) noexcept;
+  // A shared, writable mapping of the whole reserve, no page present, at an address that differs from `view` by a multiple of 1 GiB: moving it
+  // to `view` moves page tables whole.
+  [[nodiscard]] Errc map_parked(std::uintptr_t view, std::byte **parked) noexcept;
+
   [[nodiscard]] bool is_open() const noexcept { return base_ != nullptr; }
   [[nodiscard]] std::byte *base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t max_bytes() const noexcept { return max_bytes_; }
 
  private:
+  static void advise_view(void *at, std::uint64_t bytes) noexcept;
   [[nodiscard]] Errc set_length(std::uint64_t bytes) noexcept;
 
   std::string path_;

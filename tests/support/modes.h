@@ -14,6 +14,7 @@ struct Mode {
   Detection detection;
   Tracking tracking;
   Levels levels = Levels::kPage;
+  LineChoice line = LineChoice::kAuto;
 };
 
 inline constexpr Mode kModes[] = {
@@ -25,6 +26,8 @@ inline constexpr Mode kModes[] = {
     {"HybridKernelHot", Detection::kLazy, Tracking::kKernelHot, Levels::kHybrid},
     {"HybridKernel", Detection::kLazy, Tracking::kKernel, Levels::kHybrid},
     {"HybridSignalHot", Detection::kLazy, Tracking::kSignalHot, Levels::kHybrid},
+    {"RtmKernelHot", Detection::kLazy, Tracking::kKernelHot, Levels::kHybrid, LineChoice::kRtm},
+    {"RtmSignalHot", Detection::kLazy, Tracking::kSignalHot, Levels::kHybrid, LineChoice::kRtm},
 };
 
 [[nodiscard]] DomainOptions options_for(const Mode &mode, const std::string &policy = "");

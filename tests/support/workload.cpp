@@ -41,6 +41,19 @@ void Workload::step() {
   }
 }
 
+void Workload::update_step() {
+  switch (pick(4)) {
+    case 0:
+      return transfer();
+    case 1:
+      return change_duty();
+    case 2:
+      return turn_ring();
+    default:
+      return pick(4) == 0 ? audit_inside_update() : transfer();
+  }
+}
+
 void Workload::transfer() {
   const std::uint64_t from = pick(kAccounts), to = (from + 1 + pick(kAccounts - 1)) % kAccounts, amount = 1 + pick(50);
   const bool look_at_all = pick(4) == 0;
