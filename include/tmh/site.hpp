@@ -35,6 +35,12 @@ struct SiteReport {
   std::uint64_t line_ns = 0, page_ns = 0;  // in attempts at each level, committed or not
 };
 
+// How a site's body reaches shared memory.
+enum class BodyKind : std::uint8_t {
+  kInstrumented = 1,  // through tmh::field<T> only, until it calls the library for something else (allocation)
+  kPlain = 2,         // by loads and stores
+};
+
 namespace detail {
 class SiteImpl;
 class Attempts;
@@ -42,8 +48,10 @@ class Attempts;
 
 class Site {
  public:
-  // escalation: a specification (see Escalation); empty: the domain's. Errors: kBadLevels, kNotInitialized.
-  explicit Site(const Domain &domain, std::string_view name = {}, std::string_view escalation = {});
+  // escalation: a specification (see Escalation); empty: the domain's. body: unset: instrumented in a hybrid domain, plain in a page domain.
+  // Errors: kBadLevels, kBadArgument, kNotInitialized.
+  explicit Site(const Domain &domain, std::string_view name = {}, std::string_view escalation = {},
+                BodyKind body = BodyKind{});
   [[nodiscard]] SiteReport report() const;
   [[nodiscard]] const Domain &domain() const noexcept { return domain_; }
 
@@ -69,9 +77,12 @@ class Attempts {
  private:
   enum class RunsAt : std::uint8_t { kNothing, kLines, kPages, kOuter };
   void failed_at_lines();
+  void failed_in_thread_view();
+  void leave_outer();
   const Site &site_;
   RunsAt runs_at_ = RunsAt::kNothing;
   bool escalated_ = false;
+  bool needs_process_view_ = false;  // a thread's view has turned out not to do
   std::uint32_t attempts_ = 0;
   std::uint64_t first_ticks_ = 0;  // of the time-stamp counter
   std::uint64_t ticks_ = 0;
