@@ -11,6 +11,7 @@
 #include "levels/line/software.h"
 #include "platform/failure.h"
 #include "platform/process.h"
+#include "platform/steps.h"
 
 namespace tmh::detail {
 
@@ -114,6 +115,7 @@ Errc ThreadView::attach() noexcept {
   Errc error = open_files();
   if (error == Errc::kOk) error = memory_.attach_slot(domain_.memory().participant(domain_.slot()).name, &runner_.slot);
   if (error == Errc::kOk) {
+    platform::step(platform::Step::kAttachSlotTaken);
     error = start_engine();
     if (error != Errc::kOk) participant().state.store(0, std::memory_order_release);
   }

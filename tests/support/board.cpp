@@ -11,7 +11,8 @@ Board::Board(const std::string &folder, const DomainOptions &options)
     : levels_(options.levels),
       domain_(Domain::open(folder, options)),
       line_site_(domain_, "lines", "on-capacity"),
-      adaptive_site_(domain_, "adaptive", "adaptive") {
+      adaptive_site_(domain_, "adaptive", "adaptive"),
+      page_site_(domain_, "pages", "always", BodyKind::kInstrumented) {
   SegmentOptions segment;
   segment.layout = Layout::kRaw;
   segment.size_bytes = (kPages + 1) / 2 * kPageBytes;
@@ -37,7 +38,7 @@ void Player::jostle() {
 }
 
 namespace {
-// Through the instance of level 1 if one is running, as tmh::field does; else plain.
+// Through the instance of level 1 or of a thread's view if one is running, as tmh::field does; else plain.
 std::uint64_t get(const std::uint64_t &word) {
   return tmh::detail::line_access != nullptr ? tmh::detail::line_load(*tmh::detail::line_access, &word) : load(word);
 }
