@@ -274,6 +274,10 @@ Errc DomainImpl::attach() {
     memory_->participant(slot_).state.store(0, std::memory_order_release);
     return error;
   }
+  // With exact tracking every instance changes page tables and interrupts the other cores: threads then slow each other down (bench/threads).
+  const Tracking chosen = engine_->tracking().tracking;
+  const bool keeps_pages = chosen == Tracking::kKernelHot || chosen == Tracking::kSignalHot;
+  if (thread_view_use_ == ThreadViewUse::kAuto && !keeps_pages) thread_view_use_ = ThreadViewUse::kNever;
   open_.store(true, std::memory_order_release);
   return Errc::kOk;
 }

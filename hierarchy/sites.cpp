@@ -196,18 +196,20 @@ void Attempts::begin() {
   check(domain.usable());
   if (line_run.depth != 0) {
     // Another domain is refused at level 2, with its reason.
-    if (line_run.domain != domain.lines() || site.body() == BodyKind::kPlain) need_pages();
+    if (line_run.domain != domain.lines() || site.body() == BodyKind::kPlain || kind_ == Kind::kQuery) need_pages();
     runs_at_ = RunsAt::kOuter;
     line_run.thread->nest(++line_run.depth);
     return;
   }
   if (domain.depth() != 0) {
     if (site.body() == BodyKind::kPlain) need_process_view();
-    check(domain.begin(false));
+    check(domain.begin(kind_ == Kind::kQuery));
     runs_at_ = RunsAt::kOuter;
     return;
   }
-  if (runs_at_ == RunsAt::kNothing && domain.lines() != nullptr) {
+  if (kind_ == Kind::kQuery) {
+    escalated_ = true;
+  } else if (runs_at_ == RunsAt::kNothing && domain.lines() != nullptr) {
     hierarchy::SiteState learned = site.learned();
     const bool begins_at_pages = hierarchy::begins_at_pages(site.escalation(), &learned);
     if (begins_at_pages) site.learn(learned);
@@ -216,9 +218,9 @@ void Attempts::begin() {
   if (domain.lines() == nullptr || escalated_) {
     runs_at_ = RunsAt::kPages;
     ticks_ = __rdtsc();
-    check(domain.begin(false, needs_process_view_        ? RunsIn::kProcessViewInstead
-                              : site.wants_thread_view() ? RunsIn::kThreadView
-                                                         : RunsIn::kProcessView));
+    check(domain.begin(kind_ == Kind::kQuery, needs_process_view_        ? RunsIn::kProcessViewInstead
+                                              : site.wants_thread_view() ? RunsIn::kThreadView
+                                                                         : RunsIn::kProcessView));
     recalls_before_ = recalls_of(domain);
     return;
   }
@@ -244,7 +246,7 @@ bool Attempts::end() {
       if (line_run.depth != 0)
         --line_run.depth;
       else
-        check(domain.end(false, &status));
+        check(domain.end(kind_ == Kind::kQuery, &status));
       return true;
     case RunsAt::kPages:
       if (is_doomed_in_view()) {  // the body has swallowed the LineAbort
@@ -253,7 +255,7 @@ bool Attempts::end() {
       }
       if (const std::uint64_t taken = recalls_of(domain) - recalls_before_; taken != 0)
         site.add(SiteCount::kRecalls, taken);
-      if (const Errc error = domain.end(false, &status); error != Errc::kOk) {
+      if (const Errc error = domain.end(kind_ == Kind::kQuery, &status); error != Errc::kOk) {
         run_actions(status == Status::kCommitted);
         raise(error);
       }
@@ -296,7 +298,7 @@ void Attempts::leave_outer() {
   if (line_run.depth != 0)
     --line_run.depth;
   else if (domain.depth() != 0)
-    (void)domain.end(false, &status);
+    (void)domain.end(kind_ == Kind::kQuery, &status);
 }
 
 // The body has asked for what a thread's view does not have: once more, on the process's.

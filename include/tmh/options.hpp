@@ -82,8 +82,9 @@ enum class LineChoice : std::uint8_t {
 
 // Where instrumented instances of level 2 run, so that several threads of one process run them at once (tmh/site.hpp).
 enum class ThreadViewUse : std::uint8_t {
-  kAuto =
-      1,  // "auto": in a view of the thread's own, from the first time on that another thread is running in the process's. Default.
+  // "auto": with tracking that keeps pages mapped (-hot), in a view of the thread's own from the first time on that another thread is running
+  // in the process's; else as never, which is faster there. Default.
+  kAuto = 1,
   kAlways = 2,  // "always": in a view of the thread's own
   kNever = 3,   // "never": in the process's view, one after the other
 };

@@ -63,10 +63,11 @@ class Site {
 
 namespace detail {
 
-// One instance of a site: its attempts until one commits.
+// One instance of a site: its attempts until one commits. A query has a second one only when a thread's view would not do.
 class Attempts {
  public:
-  explicit Attempts(const Site &site) noexcept : site_(site) {}
+  enum class Kind : std::uint8_t { kUpdate, kQuery };
+  explicit Attempts(const Site &site, Kind kind = Kind::kUpdate) noexcept : site_(site), kind_(kind) {}
   void begin();              // an attempt, at the level that the site's policy says; waits before a repeated one
   [[nodiscard]] bool end();  // true: committed, or subsumed in an outer instance
   void retried();            // retry() left the body; rethrows it inside an outer instance
@@ -80,6 +81,7 @@ class Attempts {
   void failed_in_thread_view();
   void leave_outer();
   const Site &site_;
+  const Kind kind_;
   RunsAt runs_at_ = RunsAt::kNothing;
   bool escalated_ = false;
   bool needs_process_view_ = false;  // a thread's view has turned out not to do
@@ -89,14 +91,10 @@ class Attempts {
   std::uint64_t recalls_before_ = 0;
 };
 
-}  // namespace detail
-
-// As atomically(domain, body). Inside a running instance, of whatever level, it is subsumed.
-// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1.
 template <class Body>
-auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
+auto run_attempts(const Site &site, Attempts::Kind kind, Body &body) -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;
-  detail::Attempts attempts(site);
+  Attempts attempts(site, kind);
   for (;;) {
     attempts.begin();
     try {
@@ -107,14 +105,29 @@ auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
         std::optional<Result> result(body());
         if (attempts.end()) return *std::move(result);
       }
-    } catch (const detail::LineAbort &) {
+    } catch (const LineAbort &) {
       attempts.unwound();
-    } catch (const detail::RetryNow &) {
+    } catch (const RetryNow &) {
       attempts.retried();
     } catch (...) {
       if (attempts.threw()) throw;
     }
   }
+}
+
+}  // namespace detail
+
+// As atomically(domain, body). Inside a running instance, of whatever level, it is subsumed.
+// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1.
+template <class Body>
+auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
+  return detail::run_attempts(site, detail::Attempts::Kind::kUpdate, body);
+}
+
+// As query(domain, body): at level 2, on one snapshot; in several threads at once when the body is instrumented.
+template <class Body>
+auto query(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
+  return detail::run_attempts(site, detail::Attempts::Kind::kQuery, body);
 }
 
 }  // namespace tmh
