@@ -177,6 +177,18 @@ Errc DomainImpl::settle_levels(bool fresh) {
   return Errc::kOk;
 }
 
+Errc DomainImpl::settle_thread_views() {
+  ThreadViewUse wanted{};
+  if (const Errc error = from_environment("TMH_THREAD_VIEWS", Errc::kBadLevels, thread_view_values(), &wanted);
+      error != Errc::kOk)
+    return error;
+  if (options_.thread_views != ThreadViewUse{}) wanted = options_.thread_views;
+  if (wanted > ThreadViewUse::kNever)
+    return fail(Errc::kBadLevels, std::string("right values: ") + thread_view_values());
+  thread_view_use_ = wanted == ThreadViewUse{} ? ThreadViewUse::kAuto : wanted;
+  return Errc::kOk;
+}
+
 // REQUIRES the folder lock and the participant's slot.
 Errc DomainImpl::open_lines(bool fresh) {
   if (fresh)  // also when it is opened without level 1 now
@@ -247,25 +259,32 @@ Errc DomainImpl::attach() {
   if (const Errc error = memory_->open(folder_, kAddressBase, durability_if_new, &fresh); error != Errc::kOk)
     return error;
   if (const Errc error = open_durable(wanted, fresh); error != Errc::kOk) return error;
-  Tracking tracking{};
-  if (const Errc error = settle_options(fresh, &tracking); error != Errc::kOk) return error;
+  if (const Errc error = settle_options(fresh, &wanted_tracking_); error != Errc::kOk) return error;
   if (const Errc error = settle_levels(fresh); error != Errc::kOk) return error;
+  if (const Errc error = settle_thread_views(); error != Errc::kOk) return error;
   const std::string name = options_.name.empty() ? program_name() : options_.name;
   if (const Errc error = memory_->attach_slot(name, &slot_); error != Errc::kOk) return error;
   platform::step(platform::Step::kAttachSlotTaken);
   engine_ = std::make_unique<page::Engine>(*memory_, slot_, detection_);
-  random_ ^= memory_->participant(slot_).incarnation.load(std::memory_order_relaxed) << 32;
+  process_.engine = engine_.get();
+  process_.slot = slot_;
+  process_.random ^= memory_->participant(slot_).incarnation.load(std::memory_order_relaxed) << 32;
   if (durable_ != nullptr) {
     durable_->attach(slot_);
     engine_->use_log(&durable_->log());
+    process_.log = &durable_->log();
   }
   Errc error = open_lines(fresh);
-  if (error == Errc::kOk) error = engine_->start(tracking, fresh);
+  if (error == Errc::kOk) error = engine_->start(wanted_tracking_, fresh);
   if (error == Errc::kOk && durable_ != nullptr) error = durable_->start();
   if (error != Errc::kOk) {
     memory_->participant(slot_).state.store(0, std::memory_order_release);
     return error;
   }
+  // With exact tracking every instance changes page tables and interrupts the other cores: threads then slow each other down (bench/threads).
+  const Tracking chosen = engine_->tracking().tracking;
+  const bool keeps_pages = chosen == Tracking::kKernelHot || chosen == Tracking::kSignalHot;
+  if (thread_view_use_ == ThreadViewUse::kAuto && !keeps_pages) thread_view_use_ = ThreadViewUse::kNever;
   open_.store(true, std::memory_order_release);
   return Errc::kOk;
 }
@@ -273,7 +292,9 @@ Errc DomainImpl::attach() {
 Errc DomainImpl::close() noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_here() || runs_at_lines(lines_.get())) return fail(Errc::kInstanceRunning, "close inside an instance");
-  const std::scoped_lock guard(instance_mutex_, segments_mutex_);
+  const std::scoped_lock process(process_.mutex);
+  const ThreadViews::Stopped stopped = views_->stop();
+  const std::scoped_lock guard(segments_mutex_);
   const std::unique_lock nobody_else(use_mutex_);
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
@@ -285,6 +306,7 @@ Errc DomainImpl::close() noexcept {
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
   open_.store(false, std::memory_order_release);
+  views_->detach();
   engine_->detach();
   for (const auto &segment : segments_) {
     // A durable domain's are in the log; its last participant syncs them.
@@ -295,6 +317,8 @@ Errc DomainImpl::close() noexcept {
   segments_.clear();
   if (lines_ != nullptr) lines_->detach();
   engine_.reset();
+  process_.engine = nullptr;
+  process_.log = nullptr;
   // The last one out: nothing in the shared files is needed any more, unless a segment could not be reached.
   const bool last = !memory_->anyone_alive() && memory_->versions_live() == 0;
   if (last && durable_ != nullptr && result == Errc::kOk) result = durable_->close_clean();
@@ -329,6 +353,7 @@ Errc DomainImpl::recover(const std::string &folder, const RecoverOptions &option
 DomainImpl::~DomainImpl() {
   if (platform::fork_generation() != fork_generation_) {
     // A forked child: mappings and slot are the parent's. Only the objects' memory is ours, and it is not worth the risk.
+    (void)views_.release();
     (void)engine_.release();
     (void)lines_.release();
     (void)durable_.release();
@@ -358,6 +383,8 @@ Counters DomainImpl::counters() const {
     out.lock_recoveries += of(Count::kLockRecoveries);
     out.participants_reaped += of(Count::kReaped);
     out.starvation_turns += of(Count::kTurns);
+    out.thread_view_instances += of(Count::kThreadViewInstances);
+    out.thread_view_fallbacks += of(Count::kThreadViewFallbacks);
   };
   add([&](Count c) { return state.retired_counts[static_cast<std::uint32_t>(c)]; });
   for (std::uint32_t i = 0; i < memory_->participants_high(); ++i) {

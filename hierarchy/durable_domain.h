@@ -48,6 +48,7 @@ class DurableDomain {
   [[nodiscard]] Errc close_clean() noexcept;
 
   [[nodiscard]] page::DurableLog &log() const noexcept { return *log_; }
+  [[nodiscard]] const GroupCommit &group() const noexcept { return group_; }
   [[nodiscard]] bool is_strict() const noexcept { return is_strict_; }
   [[nodiscard]] bool early_release() const noexcept { return options_.early_release; }
   [[nodiscard]] const RecoveryInfo &recovery() const noexcept { return recovery_; }

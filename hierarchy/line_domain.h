@@ -49,7 +49,7 @@ class LineDomain final : public line::Upper {
   // Null: this process runs no RTM.
   [[nodiscard]] hierarchy::HardwareLines *hardware() noexcept { return hardware_.get(); }
   // Pages that level 2 has for this process go to the hardware level, as many as one transaction may need. Returns how many of them were not
-  // accessible in line mode before. REQUIRES the instance mutex.
+  // accessible in line mode before. REQUIRES the mutex of the process's PageRunner.
   [[nodiscard]] std::uint32_t give_to_hardware() noexcept;
   // No instance of level 2 runs any more; false: after the budget of a cross-level conflict there still is one.
   [[nodiscard]] bool await_upper() noexcept;

@@ -93,6 +93,19 @@ void count_granted(SiteImpl &site) noexcept {
   pages_granted = 0;
 }
 
+// Pages that this thread's running instance of level 2, or those before it on the same views, took from level 1.
+std::uint64_t recalls_of(const DomainImpl &domain) noexcept {
+  if (domain.lines() == nullptr) return 0;
+  const ThreadView *view = running_view();
+  return view != nullptr ? view->recalls() : domain.lines()->directory().recalls_here();
+}
+
+// Must this thread's instance end, because it needs the process's view?
+bool is_doomed_in_view() noexcept {
+  const ThreadView *view = running_view();
+  return view != nullptr && view->is_doomed();
+}
+
 std::uint64_t random_ns(std::uint64_t bound) noexcept {
   thread_local std::uint64_t state = __rdtsc() | 1;
   state ^= state << 13;  // xorshift64: spreads threads, needs no quality
@@ -193,6 +206,11 @@ void run_actions(bool committed) {
 void need_pages() {
   if (hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
   if (line_run.depth != 0) line_run.thread->fail(AbortCause::kNeedsPages);
+  need_process_view();
+}
+
+void need_process_view() {
+  if (ThreadView *view = running_view(); view != nullptr) view->need_process_view();
 }
 
 bool runs_at_lines(const LineDomain *domain) noexcept {
@@ -212,28 +230,35 @@ void Attempts::begin() {
   }
   if (line_run.depth != 0) {
     // Another domain's is refused at level 2, with its reason; plain accesses would go past software lines.
-    if (line_run.domain != domain.lines() || site.is_plain()) need_pages();
+    if (line_run.domain != domain.lines() || site.is_plain() || kind_ == Kind::kQuery) need_pages();
     runs_at_ = RunsAt::kOuter;
     line_run.thread->nest(++line_run.depth);
     return;
   }
   if (domain.depth() != 0) {
-    check(domain.begin(false));
+    if (site.is_plain()) need_process_view();
+    check(domain.begin(kind_ == Kind::kQuery));
     runs_at_ = RunsAt::kOuter;
     return;
   }
-  if (runs_at_ == RunsAt::kNothing && domain.lines() != nullptr) {
+  if (kind_ == Kind::kQuery) {
+    escalated_ = true;
+  } else if (runs_at_ == RunsAt::kNothing && domain.lines() != nullptr) {
     hierarchy::SiteState learned = site.learned();
-    escalated_ = hierarchy::begins_at_pages(site.escalation(), &learned);
-    if (escalated_) site.learn(learned);
-    if (site.line_kind() == DomainImpl::LineKind::kNone) escalated_ = true;
+    const bool begins_at_pages = hierarchy::begins_at_pages(site.escalation(), &learned);
+    if (begins_at_pages) site.learn(learned);
+    escalated_ = begins_at_pages || site.line_kind() == DomainImpl::LineKind::kNone;
   }
   if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_ && begin_hardware()) return;
   if (domain.lines() == nullptr || escalated_) {
     runs_at_ = RunsAt::kPages;
     ticks_ = __rdtsc();
-    check(domain.begin(false));
-    if (domain.lines() != nullptr) recalls_before_ = domain.lines()->directory().recalls_here();
+    // The pages that RTM needs are those that the process's engine finds.
+    const RunsIn where = needs_process_view_                     ? RunsIn::kProcessViewInstead
+                         : !finding_ && site.wants_thread_view() ? RunsIn::kThreadView
+                                                                 : RunsIn::kProcessView;
+    check(domain.begin(kind_ == Kind::kQuery, where));
+    recalls_before_ = recalls_of(domain);
     return;
   }
   runs_at_ = RunsAt::kLines;
@@ -260,18 +285,21 @@ bool Attempts::end() {
       else if (line_run.depth != 0)
         --line_run.depth;
       else
-        check(domain.end(false, &status));
+        check(domain.end(kind_ == Kind::kQuery, &status));
       return true;
     case RunsAt::kPages:
-      if (const Errc error = domain.end(false, &status); error != Errc::kOk) {
+      if (is_doomed_in_view()) {  // the body has swallowed the LineAbort
+        failed_in_thread_view();
+        return false;
+      }
+      if (const std::uint64_t taken = recalls_of(domain) - recalls_before_; taken != 0)
+        site.add(SiteCount::kRecalls, taken);
+      if (const Errc error = domain.end(kind_ == Kind::kQuery, &status); error != Errc::kOk) {
         run_actions(status == Status::kCommitted);
         raise(error);
       }
       run_actions(status == Status::kCommitted);
       site.add(SiteCount::kPageTicks, __rdtsc() - ticks_);
-      if (domain.lines() != nullptr)
-        if (const std::uint64_t taken = domain.lines()->directory().recalls_here() - recalls_before_; taken != 0)
-          site.add(SiteCount::kRecalls, taken);
       if (status == Status::kCommitted) {
         site.add(SiteCount::kPageCommits, 1);
         if (finding_) found_pages();
@@ -300,11 +328,33 @@ bool Attempts::end() {
   return true;
 }
 
+// An exception leaves the body of a subsumed instance.
+void Attempts::leave_outer() {
+  DomainImpl &domain = site_.impl_->domain();
+  Status status{};
+  if (line_run.depth != 0)
+    --line_run.depth;
+  else if (domain.depth() != 0)
+    (void)domain.end(kind_ == Kind::kQuery, &status);
+}
+
+// The body has asked for what a thread's view does not have: once more, on the process's.
+void Attempts::failed_in_thread_view() {
+  SiteImpl &site = *site_.impl_;
+  (void)site.domain().abort(AbortCause::kNeedsPages);
+  run_actions(false);
+  site.add(SiteCount::kPageTicks, __rdtsc() - ticks_);
+  site.add(SiteCount::kPageAborts, 1);
+  site.needed_process_view();
+  needs_process_view_ = true;
+}
+
 void Attempts::unwound() {
   if (runs_at_ == RunsAt::kOuter) {
-    --line_run.depth;
+    leave_outer();
     throw LineAbort{};
   }
+  if (runs_at_ == RunsAt::kPages) return failed_in_thread_view();
   line_run.depth = 0;
   line_run.thread->abandon();
   run_actions(false);
@@ -319,10 +369,10 @@ void Attempts::unwound() {
 void Attempts::retried() {
   DomainImpl &domain = site_.impl_->domain();
   if (runs_at_ == RunsAt::kOuter) {
-    Status status{};
-    (void)domain.end(false, &status);
+    leave_outer();
     throw RetryNow{};
   }
+  if (is_doomed_in_view()) return failed_in_thread_view();
   (void)domain.abort();
   run_actions(false);
   domain.await_change();
@@ -336,12 +386,7 @@ bool Attempts::threw() {
     case RunsAt::kHardware:  // begin() failed outside the transaction
       return true;
     case RunsAt::kOuter:
-      if (line_run.depth != 0) {
-        --line_run.depth;
-      } else if (domain.depth() != 0) {
-        Status status{};
-        (void)domain.end(false, &status);
-      }
+      leave_outer();
       return true;
     case RunsAt::
         kLines:  // every load was consistent, so the exception is one that a serial execution would have raised
@@ -354,6 +399,10 @@ bool Attempts::threw() {
       break;
   }
   if (domain.depth() == 0) return true;  // end() itself failed, or the body ended the instance
+  if (is_doomed_in_view()) {
+    failed_in_thread_view();
+    return false;
+  }
   Status status{};
   (void)domain.validate(&status);
   (void)domain.abort();
@@ -417,6 +466,11 @@ Site::Site(const Domain &domain, std::string_view name, std::string_view escalat
                    std::string("'").append(escalation).append("'; right values: ").append(escalation_values()));
     detail::raise(Errc::kBadLevels);
   }
+  if (body > BodyKind::kPlain) {
+    platform::fail(Errc::kBadArgument, "a site's body is instrumented or plain");
+    detail::raise(Errc::kBadArgument);
+  }
+  if (body == BodyKind{}) body = impl->levels() == Levels::kHybrid ? BodyKind::kInstrumented : BodyKind::kPlain;
   impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen, body);
 }
 

@@ -150,7 +150,7 @@ TEST_F(RtmMultiTest, HistoriesAreRight) {
         const bool is_rtm = i != 0;
         Board board(folder.path(), options);
         Player player(board, recorder.open_lane());
-        if (is_rtm) player.prefer_lines();
+        if (is_rtm) player.play_at(PlaysAt::kFirstLines);
         Workload workload(player, first_seed + 1 + i);
         ready->fetch_add(1);
         ASSERT_TRUE(poll_until([&] { return ready->load() == 3; }));

@@ -151,7 +151,7 @@ bool Engine::guards_work() noexcept {
   return works;
 }
 
-Errc Engine::map(std::uint32_t segment, std::byte **out) noexcept {
+Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) noexcept {
   const storage::SegmentRecordV1 &record = memory_.control().segments[segment];
   View &view = views_[segment];
   view.engine = this;
@@ -165,14 +165,14 @@ Errc Engine::map(std::uint32_t segment, std::byte **out) noexcept {
     if (const Errc error = view.open_blocks.reserve(record.max_bytes / kPageBytes / 512 + 1); error != Errc::kOk)
       return error;
   std::byte *base = nullptr;
-  if (const Errc error = memory_.segment(segment).home.map_view(record.address, silent() && lower_ == nullptr, &base);
+  const std::uintptr_t address = placement == Placement::kCommon ? record.address : 0;
+  if (const Errc error = memory_.segment(segment).home.map_view(address, silent() && lower_ == nullptr, &base);
       error != Errc::kOk) {
     if (error != Errc::kAddressInUse) return error;
-    char address[32];
-    std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(record.address));
-    return fail(
-        error,
-        std::string(record.name).append(": addresses from ").append(address).append(" are taken in this process"));
+    char text[32];
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(record.address));
+    return fail(error,
+                std::string(record.name).append(": addresses from ").append(text).append(" are taken in this process"));
   }
   Errc error = silent() ? fault_around_.switch_off(base, view.bytes) : Errc::kOk;
   if (error == Errc::kOk)

@@ -1,4 +1,4 @@
-// levels/page/engine.h -- level 2 in one process: runs instances at page granularity on the views of one domain.
+// levels/page/engine.h -- level 2 of one participant: runs instances at page granularity on the participant's views of one domain.
 // Shape:     view = MAP_PRIVATE over home. The kernel resolves first touches (kernel tracking) or raises SIGSEGV (signal tracking, and
 //            pages whose home is not what the snapshot reads). Private copies are compared with a clean twin at end; the differing
 //            lines become versions, which go home when no snapshot needs the older content.
@@ -7,7 +7,8 @@
 //              kGuarded, and kAbsent under signal tracking: not accessible, made state(s) at the touch.
 //            Hence every load, in doomed instances too, sees state(s) or the instance's own stores.
 // Ordering:  see consistency_tree.h for pins and clock.
-// Sharing:   one Engine per process and domain; one thread at a time (the hierarchy serialises), the fault handler on that thread.
+// Sharing:   one Engine per participant: one per process and domain, and one per thread with views of its own. One thread at a time (the
+//            hierarchy serialises), the fault handler on that thread.
 // Contexts:  touch(): in the handler. Everything else: not.
 // Source:    thesis, sections 3.1 to 3.3; EXCITE-VM, section 3 (lazy detection at page level); notes, "The design that came out best".
 #pragma once
@@ -65,7 +66,9 @@ class Engine {
   void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
 
-  [[nodiscard]] Errc map(std::uint32_t segment, std::byte **view) noexcept;
+  // kCommon: at the address that the segment has in every process; kAnywhere: where there is room.
+  enum class Placement : std::uint8_t { kCommon, kAnywhere };
+  [[nodiscard]] Errc map(std::uint32_t segment, Placement placement, std::byte **view) noexcept;
   [[nodiscard]] Errc unmap(std::uint32_t segment) noexcept;
   // With a level below, for the process's other mode. vacate(): the views are as if never used, whatever stands at their addresses from now
   // on; remap(): they stand there again. Both REQUIRE that no instance runs; between them the engine runs none.

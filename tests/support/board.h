@@ -1,7 +1,8 @@
 // tests/support/board.h -- a few pages of two raw segments as numbered cells, and recorded access to them.
 // Shape:     cell c lies on page c % kPages, page p in segment p % 2: neighbours in number are far apart in memory, and one
 //            page holds cells of different structures, so that instances also meet where they share nothing but a page.
-//            In a hybrid domain an attempt runs at level 1, at level 2, or at whatever level an adaptive site chooses.
+//            In a hybrid domain an attempt runs at level 1, at level 2, or at whatever level an adaptive site chooses. Players of threads
+//            also run at level 2 on views of their own.
 // Invariant: a cell's version is written together with its payload; the history knows versions, the workload payloads.
 #pragma once
 
@@ -37,13 +38,14 @@ class Board {
   [[nodiscard]] const Site &line_site() const noexcept { return line_site_; }
   [[nodiscard]] const Site &adaptive_site() const noexcept { return adaptive_site_; }
   [[nodiscard]] const Site &only_lines_site() const noexcept { return only_lines_site_; }
+  [[nodiscard]] const Site &page_site() const noexcept { return page_site_; }
   [[nodiscard]] Slot *slot(history::Cell cell) const noexcept;
   void close() { domain_.close(); }
 
  private:
   Levels levels_;
   Domain domain_;
-  Site line_site_, adaptive_site_, only_lines_site_;
+  Site line_site_, adaptive_site_, only_lines_site_, page_site_;
   Segment segments_[2];
 };
 
@@ -77,6 +79,8 @@ class Player {
 
   // In a hybrid domain.
   void play_at(PlaysAt where) noexcept { where_ = where; }
+  // Most updates at level 2 run where threads have views of their own.
+  void prefer_thread_views() noexcept { prefers_thread_views_ = true; }
 
   // Instances that aborted without having given up.
   [[nodiscard]] std::uint64_t conflicts() const noexcept { return conflicts_; }
@@ -98,6 +102,7 @@ class Player {
   std::atomic<std::uint64_t> *attempts_;
   std::uint64_t conflicts_ = 0;
   PlaysAt where_ = PlaysAt::kAnywhere;
+  bool prefers_thread_views_ = false;
 };
 
 // As atomically(site, body), until it commits or gives up; each attempt is recorded from before its begin.
@@ -136,6 +141,7 @@ Status Player::attempt(const Body &body) {
     if (choice < 3) return attempt_at(board_.line_site(), body);
     if (choice < 5) return attempt_at(board_.adaptive_site(), body);
   }
+  if (prefers_thread_views_ && random_() % 4 != 0) return attempt_at(board_.page_site(), body);
   lane_.begin(history::Kind::kUpdate);
   domain().begin();
   Status status = Status::kAborted;
