@@ -8,3 +8,4 @@ target_link_libraries(tmh_tool_parts PRIVATE tmh_warnings CLI11::CLI11 PkgConfig
 add_executable(tmh_tool "${PROJECT_SOURCE_DIR}/tools/main.cpp")
 set_target_properties(tmh_tool PROPERTIES OUTPUT_NAME tmh)
 target_link_libraries(tmh_tool PRIVATE tmh_warnings tmh_tool_parts)
+add_custom_command(TARGET tmh_tool POST_BUILD COMMAND tmh_tool completion > "${PROJECT_BINARY_DIR}/tmh-completion.bash" VERBATIM)
