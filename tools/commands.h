@@ -46,6 +46,36 @@ struct InfoCommand {
 };
 [[nodiscard]] Exit run(const InfoCommand &command);
 
+// Structure, allocator and log; changes nothing.
+struct CheckCommand {
+  std::string domain;
+  bool json = false;
+};
+[[nodiscard]] Exit run(const CheckCommand &command);
+
+// Counters in the domain's shared memory, read without joining it.
+struct StatCommand {
+  std::string domain;
+  double interval_s = 0;    // 0: once
+  std::uint64_t count = 0;  // with an interval: so many samples; 0: until the domain is closed
+  bool json = false;
+  bool csv = false;
+};
+[[nodiscard]] Exit run(const StatCommand &command);
+
+// What can be chosen, and what each value means.
+struct PoliciesCommand {
+  bool json = false;
+};
+[[nodiscard]] Exit run(const PoliciesCommand &command);
+
+// Reads the machine, and tries what it offers; 0 whatever it finds.
+struct DoctorCommand {
+  std::string folder = ".";  // where a domain would live
+  bool json = false;
+};
+[[nodiscard]] Exit run(const DoctorCommand &command);
+
 // The whole command: parses, runs, tells errors on standard error. Returns the exit status.
 [[nodiscard]] int run_command_line(int argc, const char *const *argv);
 
