@@ -62,12 +62,17 @@ Errc resolve_folder(const std::string &folder, std::string *out) {
   return Errc::kOk;
 }
 
+Errc line_choice(const DomainOptions &options, LineChoice *wanted) {
+  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), wanted); error != Errc::kOk)
+    return error;
+  if (options.line != LineChoice::kAuto) *wanted = options.line;
+  return Errc::kOk;
+}
+
 // A wrong TMH_LINE is refused here; what RTM can do is looked at only when it is demanded.
 Errc check_line_choice(const DomainOptions &options) {
   LineChoice wanted = LineChoice::kAuto;
-  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted); error != Errc::kOk)
-    return error;
-  if (options.line != LineChoice::kAuto) wanted = options.line;
+  if (const Errc error = line_choice(options, &wanted); error != Errc::kOk) return error;
   if (wanted == LineChoice::kAuto) return Errc::kOk;
   LineChoice chosen{};
   std::string reason;
@@ -106,8 +111,6 @@ Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
         Errc::kBadPolicy,
         std::string("'").append(options_.policy).append("' is no policy; right values: ").append(policy_values()));
   policy_ = policy;
-
-  if (const Errc error = check_line_choice(options_); error != Errc::kOk) return error;
 
   *tracking = Tracking::kAuto;
   if (const Errc error = from_environment("TMH_TRACKING", Errc::kBadTracking, tracking_values(), tracking);
@@ -163,14 +166,24 @@ Errc DomainImpl::settle_levels(bool fresh) {
   if (fresh) present = static_cast<std::uint64_t>(wanted != Levels{} ? wanted : Levels::kPage);
   if (wanted != Levels{} && wanted != levels())
     return fail(Errc::kLevelsMismatch, std::string("the domain is open with levels ") + to_string(levels()));
-  if (levels() != Levels::kHybrid) return Errc::kOk;
+  if (levels() != Levels::kHybrid) return check_line_choice(options_);
   if (detection_ == Detection::kEager)
     return fail(Errc::kLevelsMismatch,
                 "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
   if (durability() != Durability::kNone)
+    if (const Errc error = settle_durable_lines(fresh); error != Errc::kOk) return error;
+  return check_line_choice(options_);
+}
+
+// Level 1 stores to home before its record is in the log: so home is not the data file (DESIGN D2). An RTM commit cannot leave a record at
+// its commit point that others would wait for: refused.
+Errc DomainImpl::settle_durable_lines(bool fresh) {
+  LineChoice wanted = LineChoice::kAuto;
+  if (const Errc error = line_choice(options_, &wanted); error != Errc::kOk) return error;
+  if (wanted == LineChoice::kRtm)
     return fail(Errc::kLevelsMismatch,
-                "hybrid levels need a volatile domain: level 1 writes no redo log yet (issue 4)");
-  return Errc::kOk;
+                "level 1 by RTM needs a volatile domain: its commits leave no redo records; choose software or auto");
+  return fresh ? memory_->separate_homes() : Errc::kOk;
 }
 
 // REQUIRES the folder lock and the participant's slot.
@@ -182,6 +195,7 @@ Errc DomainImpl::open_lines(bool fresh) {
   if (const Errc error = lines_->open(folder_); error != Errc::kOk) return error;
   engine_->use_lower(&lines_->directory());
   lines_->use_engine(engine_.get());
+  if (durable_ != nullptr) lines_->use_log(&durable_->log());
   return Errc::kOk;
 }
 
@@ -285,7 +299,10 @@ Errc DomainImpl::close() noexcept {
     segment->base = nullptr;
   }
   segments_.clear();
-  if (lines_ != nullptr) lines_->detach();
+  if (lines_ != nullptr) {
+    lines_->detach();
+    lines_->leave_log();
+  }
   engine_.reset();
   // The last one out: nothing in the shared files is needed any more, unless a segment could not be reached.
   const bool last = !memory_->anyone_alive() && memory_->versions_live() == 0;
@@ -358,7 +375,7 @@ Counters DomainImpl::counters() const {
   }
   if (const storage::LogState *log = memory_->log_state(); log != nullptr) {
     out.log_bytes = log->log_bytes.load(std::memory_order_relaxed);
-    out.log_flushes = log->flushes.load(std::memory_order_relaxed);
+    out.log_flushes = log->flushes.load(std::memory_order_relaxed) - log->empty_flushes.load(std::memory_order_relaxed);
     out.log_commits = log->log_commits.load(std::memory_order_relaxed);
     out.checkpoints = log->checkpoints.load(std::memory_order_relaxed);
     out.log_files_made = log->files_made.load(std::memory_order_relaxed);

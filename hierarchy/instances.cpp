@@ -75,7 +75,7 @@ Errc DomainImpl::begin(bool is_query) noexcept {
     return error;
   }
   if (durable_ != nullptr && !durable_->early_release()) {
-    if (const Errc error = durable_->log().wait(engine_->snapshot()); error != Errc::kOk) {
+    if (const Errc error = durable_->log().wait(engine_->snapshot(), engine_->line_snapshot()); error != Errc::kOk) {
       engine_->abort(AbortCause::kUser);
       leave_turn();
       instance_mutex_.unlock();
@@ -137,7 +137,14 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
   const auto open = keep_open();
   finish();
   // Without instance_mutex_: other threads of this process may run meanwhile, and join the group.
-  return durable_->log().wait(outcome.durable_at);
+  return durable_->log().wait(outcome.durable_at, outcome.durable_line);
+}
+
+Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) noexcept {
+  if (!must_wait(Status::kCommitted, durability)) return Errc::kOk;
+  const auto open = keep_open();
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  return durable_->log().wait_lower(line);
 }
 
 // When a strict commit returns, everything that it read and wrote is durable (D1).

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "hierarchy/directory.h"
+#include "hierarchy/line_log.h"
 #include "levels/line/software.h"
 #include "levels/line/upper.h"
 
@@ -33,6 +34,10 @@ class LineDomain final : public line::Upper {
   // REQUIRES the folder lock.
   [[nodiscard]] Errc open(const std::string &folder) noexcept;
   void use_engine(page::Engine *engine) noexcept { engine_ = engine; }
+  // Durable domains: before the first instance of either level.
+  void use_log(page::DurableLog *log);
+  // Durable domains, after detach(): what is still undecided is the dead's, and of this domain's segments.
+  void leave_log() noexcept;
   [[nodiscard]] Errc add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept;
   void remove_segment(std::uint32_t number) noexcept { lines_.remove_segment(number); }
   // Gives all contexts of this process back. REQUIRES: none of its threads runs an instance at level 1.
@@ -60,6 +65,8 @@ class LineDomain final : public line::Upper {
   const CrossPolicy cross_;
   hierarchy::Directory directory_;
   page::Engine *engine_ = nullptr;
+  page::DurableLog *log_ = nullptr;
+  std::unique_ptr<LineLog> line_log_;  // durable domains
   std::mutex threads_mutex_;
   std::vector<std::unique_ptr<line::SoftwareThread>> threads_;
   const std::uint64_t

@@ -208,6 +208,17 @@ void Attempts::begin() {
   retry_wanted = false;
   line_run = {domain.lines(), thread, 1};
   thread->begin({domain.policy(), false, attempts_, domain.capacity()});
+  if (domain.durable() != nullptr && !domain.durable()->early_release()) [[unlikely]]
+    await_snapshot();
+}
+
+// Domains without early release: nothing is read before it is durable.
+void Attempts::await_snapshot() {
+  const Errc error = site_.impl_->domain().durable()->log().wait_lower(line_run.thread->rv);
+  if (error == Errc::kOk) return;
+  line_run.depth = 0;
+  line_run.thread->abandon();
+  raise(error);
 }
 
 bool Attempts::end() {
@@ -224,7 +235,7 @@ bool Attempts::end() {
         check(domain.end(false, &status));
       return true;
     case RunsAt::kPages:
-      if (const Errc error = domain.end(false, &status); error != Errc::kOk) {
+      if (const Errc error = domain.end(false, &status, durability_); error != Errc::kOk) {
         run_actions(status == Status::kCommitted);
         raise(error);
       }
@@ -249,6 +260,9 @@ bool Attempts::end() {
     failed_at_lines();
     return false;
   }
+  Errc unacknowledged = Errc::kOk;
+  if (domain.durable() != nullptr) [[unlikely]]
+    unacknowledged = domain.acknowledge_lines(line_run.thread->durable_at(), durability_);
   run_actions(true);
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
@@ -260,6 +274,7 @@ bool Attempts::end() {
     site.add(SiteCount::kDeEscalations, 1);
     site.learn(hierarchy::after_line_commit(learned));
   }
+  check(unacknowledged);  // as at level 2: committed, and perhaps not durable
   return true;
 }
 
@@ -336,7 +351,8 @@ void Attempts::failed_at_lines() {
   FailedAttempt failed;
   failed.attempts = ++attempts_;
   failed.over_capacity = thread.cause() == AbortCause::kCapacity;
-  failed.needs_pages = thread.cause() == AbortCause::kNeedsPages;
+  // No room for it: level 2 says why, or finds some.
+  failed.needs_pages = thread.cause() == AbortCause::kNeedsPages || thread.cause() == AbortCause::kNoSpace;
   // Level 2 did not give a page back within the budget; as one of its instances this one needs nobody's answer.
   failed.refused = thread.cause() == AbortCause::kCrossLevel && !line::has(thread.status(), line::kStatusRetry);
   if (failed.attempts > 1) failed.wasted_ns = ns_of(now - first_ticks_);
@@ -345,6 +361,7 @@ void Attempts::failed_at_lines() {
       back_off(site.domain().policy(), attempts_, thread.cause() == AbortCause::kValidation);
       return;
     case NextStep::kGiveUp:
+      if (thread.cause() == AbortCause::kNoSpace) raise(thread.error() != Errc::kOk ? thread.error() : Errc::kDiskFull);
       platform::fail(Errc::kNeedsPages, "site '" + site.name() +
                                             (failed.over_capacity ? "': its working set exceeds level 1"
                                                                   : "': it allocates, or runs plain code"));

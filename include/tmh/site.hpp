@@ -58,7 +58,8 @@ namespace detail {
 // One instance of a site: its attempts until one commits.
 class Attempts {
  public:
-  explicit Attempts(const Site &site) noexcept : site_(site) {}
+  explicit Attempts(const Site &site, Durability durability = Durability{}) noexcept
+      : site_(site), durability_(durability) {}
   void begin();              // an attempt, at the level that the site's policy says; waits before a repeated one
   [[nodiscard]] bool end();  // true: committed, or subsumed in an outer instance
   void retried();            // retry() left the body; rethrows it inside an outer instance
@@ -69,7 +70,9 @@ class Attempts {
  private:
   enum class RunsAt : std::uint8_t { kNothing, kLines, kPages, kOuter };
   void failed_at_lines();
+  void await_snapshot();
   const Site &site_;
+  const Durability durability_;
   RunsAt runs_at_ = RunsAt::kNothing;
   bool escalated_ = false;
   std::uint32_t attempts_ = 0;
@@ -81,11 +84,12 @@ class Attempts {
 }  // namespace detail
 
 // As atomically(domain, body). Inside a running instance, of whatever level, it is subsumed.
-// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1.
+// durability: of this instance's acknowledgement, as Domain::end(Durability); when it is subsumed it says nothing.
+// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1. kLogFailed: committed, and perhaps not durable.
 template <class Body>
-auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
+auto atomically(const Site &site, Durability durability, Body &&body) -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;
-  detail::Attempts attempts(site);
+  detail::Attempts attempts(site, durability);
   for (;;) {
     attempts.begin();
     try {
@@ -104,6 +108,11 @@ auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
       if (attempts.threw()) throw;
     }
   }
+}
+
+template <class Body>
+auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
+  return atomically(site, Durability{}, std::forward<Body>(body));
 }
 
 }  // namespace tmh

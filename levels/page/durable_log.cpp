@@ -60,6 +60,7 @@ DurableLog::DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockT
       tag_(tag),
       group_(group),
       cores_(std::max(1u, std::thread::hardware_concurrency())),
+      changed_(memory.folder(), memory.control()),
       buffer_(storage::kRecordBytesMax),
       record_(buffer_.data(), buffer_.size()) {
   writer_.attach(memory.folder(), memory.log_state(), memory.log_tails());
@@ -85,9 +86,40 @@ DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
       domain.log_head.load(std::memory_order_relaxed) - s.durable_position.load(std::memory_order_relaxed);
   // The ring entries of what is not written yet must stay. A commit too wide for the ring leaves it full at once.
   if (backlog > kBacklogPages || (backlog != 0 && backlog + writes > kLogEntries)) return Room::kFlush;
+  if (lower_ != nullptr) return reserve(plan_.total_bytes(), end) ? Room::kYes : Room::kFile;
   const std::uint64_t clock = domain.clock.load(std::memory_order_relaxed);
   *end = plan_.end_behind(s.append_lsn[clock & 1].load(std::memory_order_relaxed), s.file_bytes);
   return *end <= s.ready_lsn.load(std::memory_order_acquire) ? Room::kYes : Room::kFile;
+}
+
+// With a level below, commits reserve bytes, and where they will lie is only bounded: each file's end may stay empty by a record.
+bool DurableLog::reserve(std::uint64_t bytes, Lsn *end) const noexcept {
+  LogState &s = state();
+  // acquire: the writer moves durable_lsn before it takes bytes out, so that both together are never too small
+  const std::uint64_t pending = s.pending_bytes.fetch_add(bytes, std::memory_order_acq_rel) + bytes;
+  const std::uint64_t files = pending / (s.file_bytes / 2) + 1;
+  *end = s.durable_lsn.load(std::memory_order_acquire) + pending +
+         files * (storage::kRecordBytesMax + storage::kLogBlockBytes + sizeof(RecordHeaderV1));
+  if (*end <= s.ready_lsn.load(std::memory_order_acquire)) return true;
+  s.pending_bytes.fetch_sub(bytes, std::memory_order_release);
+  return false;
+}
+
+Errc DurableLog::reserve_lower(std::uint64_t bytes) noexcept {
+  for (;;) {
+    Lsn end = 0;
+    if (state().error.load(std::memory_order_relaxed) != 0) return make_room(Room::kFailed, end);
+    if (reserve(bytes, &end)) return Errc::kOk;
+    if (const Errc error = make_room(Room::kFile, end); error != Errc::kOk) return error;
+  }
+}
+
+// About where the log will end with what is published.
+Lsn DurableLog::planned_end() const noexcept {
+  const LogState &s = state();
+  if (lower_ != nullptr)
+    return s.durable_lsn.load(std::memory_order_relaxed) + s.pending_bytes.load(std::memory_order_relaxed);
+  return std::max(s.append_lsn[0].load(std::memory_order_relaxed), s.append_lsn[1].load(std::memory_order_relaxed));
 }
 
 Errc DurableLog::make_room(Room room, Lsn end) noexcept {
@@ -135,10 +167,7 @@ Errc DurableLog::make_file() noexcept {
 }
 
 Errc DurableLog::prepare_files(std::uint64_t files_ahead) noexcept {
-  const LogState &s = state();
-  const Lsn end =
-      std::max(s.append_lsn[0].load(std::memory_order_relaxed), s.append_lsn[1].load(std::memory_order_relaxed));
-  return make_files_up_to(end + files_ahead * s.file_bytes);
+  return make_files_up_to(planned_end() + files_ahead * state().file_bytes);
 }
 
 Errc DurableLog::make_files_up_to(Lsn end) noexcept {
@@ -165,19 +194,32 @@ void DurableLog::unlock() noexcept {
   if (s.sleepers.load(std::memory_order_seq_cst) != 0) platform::futex_wake(s.event);
 }
 
-Errc DurableLog::wait(std::uint64_t stamp) noexcept {
-  LogState &s = state();
-  if (s.durable_clock.load(std::memory_order_acquire) >= stamp) return Errc::kOk;
+Errc DurableLog::wait(std::uint64_t stamp, std::uint64_t line) noexcept {
+  if (is_durable(stamp, line)) return Errc::kOk;
   self().waits_for.store(stamp, std::memory_order_release);
-  const Errc result = flush(stamp);
+  const Errc result = flush(stamp, line);
   self().waits_for.store(0, std::memory_order_relaxed);
-  self().last_flush.store(s.flushes.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  self().last_flush.store(state().flushes.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return result;
 }
 
-Errc DurableLog::flush(std::uint64_t stamp) noexcept {
+Errc DurableLog::wait_lower(std::uint64_t line) noexcept {
+  if (is_durable(0, line)) return Errc::kOk;
   LogState &s = state();
-  while (s.durable_clock.load(std::memory_order_acquire) < stamp) {
+  s.line_waiters.fetch_add(1, std::memory_order_relaxed);
+  const Errc result = flush(0, line);
+  s.line_waiters.fetch_sub(1, std::memory_order_relaxed);
+  return result;
+}
+
+Errc DurableLog::flush_all() noexcept {
+  const std::uint64_t line = line_clock();
+  return flush(memory_.state().clock.load(std::memory_order_acquire), line);
+}
+
+Errc DurableLog::flush(std::uint64_t stamp, std::uint64_t line) noexcept {
+  LogState &s = state();
+  while (!is_durable(stamp, line)) {
     if (const std::uint32_t failed = s.error.load(std::memory_order_acquire); failed != 0)
       return fail(Errc::kLogFailed, std::string("an earlier write failed: ") + message(static_cast<Errc>(failed)));
     const std::uint32_t event = s.event.load(std::memory_order_seq_cst);
@@ -185,16 +227,16 @@ Errc DurableLog::flush(std::uint64_t stamp) noexcept {
       follow(event);
       continue;
     }
-    const Errc error = lead(stamp);
+    const Errc error = lead(stamp, line);
     unlock();
     if (error != Errc::kOk) return error;
   }
   return Errc::kOk;
 }
 
-Errc DurableLog::lead(std::uint64_t stamp) noexcept {
+Errc DurableLog::lead(std::uint64_t stamp, std::uint64_t line) noexcept {
   const LogState &s = state();
-  if (s.durable_clock.load(std::memory_order_acquire) >= stamp) return Errc::kOk;
+  if (is_durable(stamp, line)) return Errc::kOk;
   if (s.error.load(std::memory_order_acquire) != 0) return Errc::kOk;  // flush() reports it
   await_company();
   return write_published();
@@ -223,9 +265,7 @@ void DurableLog::await_company() const noexcept {
   for (;;) {
     const Crowd present = crowd();
     if (present.active < group_.active_min || present.waiting * 100 >= present.active * group_.waiting_percent) return;
-    const std::uint64_t clock = memory_.state().clock.load(std::memory_order_acquire);
-    const Lsn end = s.append_lsn[clock & 1].load(std::memory_order_relaxed);
-    if (end - s.durable_lsn.load(std::memory_order_relaxed) >= group_.bytes) return;
+    if (planned_end() - s.durable_lsn.load(std::memory_order_relaxed) >= group_.bytes) return;
     const std::uint64_t now = platform::monotonic_ns();
     if (deadline == 0) deadline = now + std::uint64_t{group_.wait_us} * 1000;
     if (now >= deadline) return;
@@ -237,7 +277,7 @@ void DurableLog::await_company() const noexcept {
 // Until the writer has finished, or is dead.
 void DurableLog::follow(std::uint32_t event) noexcept {
   LogState &s = state();
-  const bool has_core = crowd().active <= cores_;
+  const bool has_core = crowd().active + s.line_waiters.load(std::memory_order_relaxed) <= cores_;
   if (has_core) {
     const platform::PreciseTimers precise;
     const std::uint64_t now = platform::monotonic_ns(), typical = s.write_ns.load(std::memory_order_relaxed);
@@ -264,7 +304,8 @@ bool DurableLog::sleep(std::uint32_t event, long timeout_ns) noexcept {
 }
 
 Errc DurableLog::fail_log(Errc error) noexcept {
-  if (writer_.could_not_open()) return error;  // this process's own trouble: what it did not write others will
+  if (writer_.could_not_open() || cannot_note_)
+    return error;  // this process's own trouble: what it did not write others will
   const std::string detail = platform::failure_detail();
   state().error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
   return fail(error, detail);
@@ -286,49 +327,135 @@ Errc DurableLog::timed_write() noexcept {
 Errc DurableLog::write_published() noexcept {
   LogState &s = state();
   step(Step::kLogStart);
-  // acquire: entries and slots of these commits are there
-  const std::uint64_t clock = memory_.state().clock.load(std::memory_order_acquire);
   storage::FlushPoint at = point();
-  if (at.clock != s.durable_clock.load(std::memory_order_relaxed)) writer_.announce();  // its writer died first
-  if (at.clock == clock) return Errc::kOk;
-  writer_.start();
-  if (platform::is_planted(platform::Planted::kAcknowledgeBeforeSync))
-    s.durable_clock.store(clock, std::memory_order_release);
-  std::uint64_t commits = 0;
-  Lsn batch = writer_.end();
-  while (at.clock < clock) {
-    if (const Errc error = append_commit(at.clock + 1, &at.position); error != Errc::kOk) return fail_log(error);
-    ++at.clock;
-    ++commits;
-    if (writer_.end() - batch < kBatchBytes && at.clock < clock) continue;
-    if (const Errc error = timed_write(); error != Errc::kOk) return fail_log(error);
-    writer_.publish(at.position, at.clock, commits);
-    batch = writer_.end();
-    commits = 0;
+  if (at.clock != s.durable_clock.load(std::memory_order_relaxed) ||
+      at.line != s.durable_line.load(std::memory_order_relaxed)) {
+    writer_.announce();  // its writer died first
+    if (lower_ != nullptr) lower_->forget(at.line);
   }
+  storage::LogCut cut{};
+  if (const Errc error = plan_cut(at, &cut); error != Errc::kOk) return fail_log(error);
+  if (at.clock == cut.clock && at.line >= cut.line) return Errc::kOk;
+  writer_.start();
+  batch_start_ = writer_.end();
+  batch_commits_ = batch_bytes_ = 0;
+  cannot_note_ = false;
+  if (platform::is_planted(platform::Planted::kAcknowledgeBeforeSync)) {
+    s.durable_line.store(cut.line, std::memory_order_release);
+    s.durable_clock.store(cut.clock, std::memory_order_release);
+  }
+  while (has_upper(at, cut) || next_lower_ < lower_commits_.size()) {
+    if (const Errc error = append_next(cut, &at); error != Errc::kOk) return fail_log(error);
+    if (writer_.end() - batch_start_ < kBatchBytes) continue;
+    if (const Errc error = finish_batch(at); error != Errc::kOk) return fail_log(error);
+  }
+  at.line = std::max(at.line, cut.line);
+  const Errc error = finish_batch(at);
+  return error == Errc::kOk ? error : fail_log(error);
+}
+
+// What is to be written now. With a level below: everything stamped up to the clock below as it is now, and what of our own was published
+// before the look at our clock that follows. What the former depends on of the latter is there: it was published before a page went below,
+// hence before the stamp. What is left of a dead writer's cut comes first: the same set makes the same bytes.
+Errc DurableLog::plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) noexcept {
+  lower_commits_.clear();
+  next_lower_ = 0;
+  if (lower_ == nullptr) {
+    // acquire: entries and slots of these commits are there
+    *cut = {at.line, memory_.state().clock.load(std::memory_order_acquire)};
+    return Errc::kOk;
+  }
+  LogState &s = state();
+  *cut = s.cut[s.cuts & 1];
+  if (at.line >= cut->line && !has_upper(at, *cut)) {
+    cut->line = lower_->clock();
+    lower_->settle(cut->line);
+    cut->clock = memory_.state().clock.load(std::memory_order_acquire);  // as above
+    s.cut[(s.cuts + 1) & 1] = *cut;
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: the cut before still counts, and is done
+    ++s.cuts;
+  }
+  step(Step::kLogCut);
+  return lower_->gather(at.line, cut->line, &lower_commits_);
+}
+
+// Is the next commit of this level in the cut? Those that follow the cut's line on the clock below come later.
+bool DurableLog::has_upper(const storage::FlushPoint &at, const storage::LogCut &cut) const noexcept {
+  return at.clock < cut.clock && (lower_ == nullptr || memory_.log_entry(at.position).line <= cut.line);
+}
+
+Errc DurableLog::append_next(const storage::LogCut &cut, storage::FlushPoint *at) noexcept {
+  const bool is_lower =
+      next_lower_ < lower_commits_.size() &&
+      (!has_upper(*at, cut) || lower_commits_[next_lower_].stamp <= memory_.log_entry(at->position).line);
+  return is_lower ? append_lower(lower_commits_[next_lower_++], at) : append_commit(at);
+}
+
+Errc DurableLog::finish_batch(const storage::FlushPoint &at) noexcept {
+  if (writer_.end() != batch_start_)
+    if (const Errc error = timed_write(); error != Errc::kOk) return error;
+  writer_.publish(at, batch_commits_);
+  if (lower_ != nullptr) {
+    give_back(batch_bytes_);  // after durable_lsn: see reserve()
+    lower_->forget(at.line);
+  }
+  batch_start_ = writer_.end();
+  batch_commits_ = batch_bytes_ = 0;
   return Errc::kOk;
 }
 
-// *position: of the commit's first entry; behind its last one afterwards.
-Errc DurableLog::append_commit(std::uint64_t stamp, std::uint64_t *position) noexcept {
-  const CommitLogEntry &first = memory_.log_entry(*position);
-  if (first.stamp.load(std::memory_order_relaxed) != stamp)
-    return fail(Errc::kCorrupt, "tmh.commits does not follow the commit order");
+void DurableLog::begin_record(std::uint64_t stamp, std::uint64_t time_ns) noexcept {
   record_.clear();
   part_ = 0;
   commit_bytes_ = 0;
+  stamp_ = stamp;
+  time_ns_ = time_ns;
+}
+
+// Moves *at behind the commit.
+Errc DurableLog::append_commit(storage::FlushPoint *at) noexcept {
+  const CommitLogEntry &first = memory_.log_entry(at->position);
+  if (first.stamp.load(std::memory_order_relaxed) != at->clock + 1)
+    return fail(Errc::kCorrupt, "tmh.commits does not follow the commit order");
+  ++at->clock;
+  if (first.slot == 0) {  // a page went below: no commit
+    ++at->position;
+    return Errc::kOk;
+  }
+  begin_record(at->stamp(), first.time_ns);
   if (first.page == kWideCommit) {
     if (const Errc error = append_wide(first); error != Errc::kOk) return error;
-    *position += kLogEntries + 1;
+    at->position += kLogEntries + 1;
   } else {
     for (std::uint32_t i = 0; i < first.pages; ++i) {
-      const CommitLogEntry &entry = memory_.log_entry(*position + i);
-      if (const Errc error = append_page(entry.slot, PageId{entry.page}, entry.lines, first); error != Errc::kOk)
-        return error;
+      const CommitLogEntry &entry = memory_.log_entry(at->position + i);
+      if (const Errc error = append_page(entry.slot, PageId{entry.page}, entry.lines); error != Errc::kOk) return error;
     }
-    *position += first.pages;
+    at->position += first.pages;
   }
-  return finish_record(RecordKind::kCommit, first);
+  const Errc error = finish_record(RecordKind::kCommit);
+  ++batch_commits_;
+  batch_bytes_ += commit_bytes_;
+  return error;
+}
+
+// A commit of the level below has made its differences itself; they are cut into records as everybody's.
+Errc DurableLog::append_lower(const LowerCommit &commit, storage::FlushPoint *at) noexcept {
+  at->line = commit.stamp;
+  begin_record(at->stamp(), commit.time_ns);
+  storage::DeltaCursor cursor(commit.deltas, commit.bytes);
+  storage::PageDelta delta;
+  while (cursor.next(&delta)) {
+    std::byte data[kPageBytes];
+    std::uint8_t words[storage::kLinesPerPage] = {};
+    storage::unpack_delta(delta, words, data);
+    if (const Errc error = append_difference(delta.page, delta.lines, words, data); error != Errc::kOk) return error;
+  }
+  if (cursor.is_malformed()) return fail(Errc::kCorrupt, "tmh.contexts holds a damaged redo record");
+  const Errc error = finish_record(RecordKind::kCommit);
+  ++batch_commits_;
+  batch_bytes_ += commit.reserved_bytes;
+  return error;
 }
 
 // The ring does not list its pages: they are found by their stamp. Sorted by page, as plan() had them.
@@ -345,27 +472,36 @@ Errc DurableLog::append_wide(const CommitLogEntry &first) noexcept {
   if (versions.size() != first.pages) return fail(Errc::kCorrupt, "versions of a wide commit are missing");
   std::sort(versions.begin(), versions.end());
   for (const auto &[page, slot] : versions) {
-    if (const Errc error = append_page(slot, PageId{page}, memory_.version(slot).lines, first); error != Errc::kOk)
+    if (const Errc error = append_page(slot, PageId{page}, memory_.version(slot).lines); error != Errc::kOk)
       return error;
   }
   return Errc::kOk;
 }
 
-// Cuts a transaction into records where RecordPlan::add() does.
-Errc DurableLog::append_page(Slot slot, PageId page, LineMask lines, const CommitLogEntry &first) noexcept {
-  const VersionHead &head = memory_.version(slot);
-  const std::byte *data = memory_.version_data(slot);
-  if (record_.add(page, lines, head.words, data)) return Errc::kOk;
-  if (const Errc error = finish_record(RecordKind::kPart, first); error != Errc::kOk) return error;
-  return record_.add(page, lines, head.words, data) ? Errc::kOk : fail(Errc::kCorrupt, "a page outgrows a log record");
+Errc DurableLog::append_page(Slot slot, PageId page, LineMask lines) noexcept {
+  return append_difference(page, lines, memory_.version(slot).words, memory_.version_data(slot));
 }
 
-Errc DurableLog::finish_record(RecordKind kind, const CommitLogEntry &first) noexcept {
+// Cuts a transaction into records where RecordPlan::add() does.
+Errc DurableLog::append_difference(PageId page, LineMask lines, const std::uint8_t *words,
+                                   const std::byte *data) noexcept {
+  if (memory_.has_separate_homes()) {
+    if (const Errc error = changed_.note(page); error != Errc::kOk) {
+      cannot_note_ = error != Errc::kCorrupt;
+      return error;
+    }
+  }
+  if (record_.add(page, lines, words, data)) return Errc::kOk;
+  if (const Errc error = finish_record(RecordKind::kPart); error != Errc::kOk) return error;
+  return record_.add(page, lines, words, data) ? Errc::kOk : fail(Errc::kCorrupt, "a page outgrows a log record");
+}
+
+Errc DurableLog::finish_record(RecordKind kind) noexcept {
   commit_bytes_ += record_.bytes();
   RecordHeaderV1 fields{};
   fields.kind = static_cast<std::uint16_t>(kind);
-  fields.stamp = first.stamp.load(std::memory_order_relaxed);
-  fields.time_ns = first.time_ns;
+  fields.stamp = stamp_;
+  fields.time_ns = time_ns_;
   fields.part = part_++;
   fields.total_bytes = kind == RecordKind::kCommit ? commit_bytes_ : 0;
   const Errc error = writer_.append(&record_, fields);
@@ -376,10 +512,10 @@ Errc DurableLog::finish_record(RecordKind kind, const CommitLogEntry &first) noe
 Errc DurableLog::write_open(const storage::OpenPayloadV1 &open) noexcept {
   const storage::FlushPoint at = point();
   writer_.start();
-  if (const Errc error = writer_.append_open(at.clock, platform::wall_clock_ns(), open); error != Errc::kOk)
+  if (const Errc error = writer_.append_open(at.stamp(), platform::wall_clock_ns(), open); error != Errc::kOk)
     return error;
   if (const Errc error = writer_.write(); error != Errc::kOk) return error;
-  writer_.publish(at.position, at.clock, 0);
+  writer_.publish(at, 0);
   return Errc::kOk;
 }
 

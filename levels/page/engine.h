@@ -64,6 +64,7 @@ class Engine {
   // Domains with a level below: before start(). REQUIRES lazy detection.
   void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
+  [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return line_snapshot_; }
 
   [[nodiscard]] Errc map(std::uint32_t segment, std::byte **view) noexcept;
   [[nodiscard]] Errc unmap(std::uint32_t segment) noexcept;
@@ -77,6 +78,7 @@ class Engine {
     Errc error = Errc::kOk;          // kNoSpace's reason
     // Committed: to acknowledge it durably, every commit up to this timestamp must be durable.
     std::uint64_t durable_at = 0;
+    std::uint64_t durable_line = 0;  // the same on the clock of the level below, for what was only read
   };
   [[nodiscard]] Outcome end() noexcept;
   void abort(AbortCause cause) noexcept;

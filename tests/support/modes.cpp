@@ -20,6 +20,7 @@ DomainOptions options_for(const Mode &mode, const std::string &policy) {
   options.tracking = mode.tracking;
   options.policy = policy;
   options.levels = mode.levels;
+  options.durability = mode.durability;
   return options;
 }
 

@@ -14,6 +14,7 @@ struct Mode {
   Detection detection;
   Tracking tracking;
   Levels levels = Levels::kPage;
+  Durability durability = Durability{};  // unset: volatile
 };
 
 inline constexpr Mode kModes[] = {
@@ -25,6 +26,12 @@ inline constexpr Mode kModes[] = {
     {"HybridKernelHot", Detection::kLazy, Tracking::kKernelHot, Levels::kHybrid},
     {"HybridKernel", Detection::kLazy, Tracking::kKernel, Levels::kHybrid},
     {"HybridSignalHot", Detection::kLazy, Tracking::kSignalHot, Levels::kHybrid},
+};
+
+// Durable domains with both levels, for tests of what processes do to each other.
+inline constexpr Mode kDurableHybridModes[] = {
+    {"HybridStrict", Detection::kLazy, Tracking::kKernelHot, Levels::kHybrid, Durability::kStrict},
+    {"HybridBuffered", Detection::kLazy, Tracking::kSignalHot, Levels::kHybrid, Durability::kBuffered},
 };
 
 [[nodiscard]] DomainOptions options_for(const Mode &mode, const std::string &policy = "");
