@@ -3,7 +3,6 @@
 //            written to the data file (write-ahead: DESIGN D2). Commits go on; an image may hold parts of commits behind the checkpoint's
 //            point, whose records are replayed over it: words in records are absolute, and the last one of each word wins.
 // Source:    DESIGN D2, D3, D6; Mohan et al., ARIES, 1992 (fuzzy page images, write-ahead rule).
-#include <atomic>
 #include <bit>
 #include <memory>
 #include <new>
@@ -12,6 +11,7 @@
 #include "hierarchy/durable_domain.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
+#include "platform/fence.h"
 #include "platform/steps.h"
 
 namespace tmh::detail {
@@ -67,7 +67,7 @@ class PageCopies {
   // A store that a copy has seen is of a commit that was stamped before: the clocks, read after it, cover it.
   [[nodiscard]] Errc flush_before_write() noexcept {
     if (platform::is_planted(platform::Planted::kPagesBeforeLog)) return Errc::kOk;
-    std::atomic_thread_fence(std::memory_order_acquire);  // what was read, then the clocks
+    platform::fence(std::memory_order_acquire);  // what was read, then the clocks
     return log_.flush_all();
   }
 
