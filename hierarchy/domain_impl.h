@@ -115,6 +115,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   enum class LineKind : std::uint8_t { kNone, kSoftware, kHardware };
   [[nodiscard]] LineKind line_kind(bool is_plain) const noexcept;
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
+  // Durable domains: when it returns, what an instance at level 1 that has committed read and wrote is durable, if `durability`, or the
+  // domain's where that is unset, is strict. line: SoftwareThread::durable_at().
+  [[nodiscard]] Errc acknowledge_lines(std::uint64_t line, Durability durability) noexcept;
   // Of instances at level 1. Null: unlimited.
   [[nodiscard]] const line::CapacityModel *capacity() const noexcept {
     return capacity_ == line::CapacityModel{} ? nullptr : &capacity_;
@@ -132,6 +135,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc wanted_durability(Durability *wanted) const;
   [[nodiscard]] Errc settle_levels(bool fresh);
   [[nodiscard]] Errc settle_line();
+  [[nodiscard]] Errc check_line() const;
+  [[nodiscard]] Errc settle_durable_lines(bool fresh);
   [[nodiscard]] Errc open_lines(bool fresh);
   [[nodiscard]] Errc open_durable(Durability wanted, bool fresh);
   [[nodiscard]] bool must_wait(Status status, Durability durability) const noexcept;

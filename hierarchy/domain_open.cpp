@@ -85,18 +85,20 @@ Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, s
   return Errc::kOk;
 }
 
-// A wrong TMH_LINE is refused here; what RTM can do is looked at only when it is demanded, or open_lines() needs to know.
 Errc DomainImpl::settle_line() {
   LineChoice wanted = LineChoice::kAuto;
   if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted); error != Errc::kOk)
     return error;
-  if (options_.line != LineChoice::kAuto) wanted = options_.line;
+  line_wanted_ = options_.line != LineChoice::kAuto ? options_.line : wanted;
+  return Errc::kOk;
+}
+
+// A wrong choice is refused also where level 1 does not run; what RTM can do is looked at only when it is demanded.
+Errc DomainImpl::check_line() const {
+  if (line_wanted_ == LineChoice::kAuto) return Errc::kOk;
   LineChoice chosen{};
   std::string reason;
-  if (wanted != LineChoice::kAuto)
-    if (const Errc error = line::choose_line(wanted, &chosen, &reason); error != Errc::kOk) return error;
-  line_wanted_ = wanted;
-  return Errc::kOk;
+  return line::choose_line(line_wanted_, &chosen, &reason);
 }
 
 Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
@@ -165,16 +167,22 @@ Errc DomainImpl::settle_levels(bool fresh) {
   if (fresh) present = static_cast<std::uint64_t>(wanted != Levels{} ? wanted : Levels::kPage);
   if (wanted != Levels{} && wanted != levels())
     return fail(Errc::kLevelsMismatch, std::string("the domain is open with levels ") + to_string(levels()));
-  if (levels() != Levels::kHybrid) return Errc::kOk;
+  if (levels() != Levels::kHybrid) return check_line();
   if (detection_ == Detection::kEager)
     return fail(Errc::kLevelsMismatch,
                 "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
-  if (durability() != Durability::kNone && line_wanted_ == LineChoice::kRtm)
-    return fail(Errc::kLevelsMismatch, "line level rtm needs a volatile domain: hardware commits write no redo log");
   if (durability() != Durability::kNone)
+    if (const Errc error = settle_durable_lines(fresh); error != Errc::kOk) return error;
+  return check_line();
+}
+
+// Level 1 stores to home before its record is in the log: so home is not the data file (DESIGN D2). An RTM commit cannot leave a record at
+// its commit point that others would wait for: refused.
+Errc DomainImpl::settle_durable_lines(bool fresh) {
+  if (line_wanted_ == LineChoice::kRtm)
     return fail(Errc::kLevelsMismatch,
-                "hybrid levels need a volatile domain: level 1 writes no redo log yet (issue 4)");
-  return Errc::kOk;
+                "level 1 by RTM needs a volatile domain: its commits leave no redo records; choose software or auto");
+  return fresh ? memory_->separate_homes() : Errc::kOk;
 }
 
 Errc DomainImpl::settle_thread_views() {
@@ -197,10 +205,12 @@ Errc DomainImpl::open_lines(bool fresh) {
   LineChoice chosen{};
   std::string reason;
   if (const Errc error = line::choose_line(line_wanted_, &chosen, &reason); error != Errc::kOk) return error;
-  lines_ = std::make_unique<LineDomain>(*memory_, slot_, cross_, chosen == LineChoice::kRtm);
+  const bool with_hardware = chosen == LineChoice::kRtm && durable_ == nullptr;  // see settle_durable_lines()
+  lines_ = std::make_unique<LineDomain>(*memory_, slot_, cross_, with_hardware);
   if (const Errc error = lines_->open(folder_); error != Errc::kOk) return error;
   engine_->use_lower(&lines_->directory());
   lines_->use_engine(engine_.get());
+  if (durable_ != nullptr) lines_->use_log(&durable_->log());
   return Errc::kOk;
 }
 
@@ -315,7 +325,10 @@ Errc DomainImpl::close() noexcept {
     segment->base = nullptr;
   }
   segments_.clear();
-  if (lines_ != nullptr) lines_->detach();
+  if (lines_ != nullptr) {
+    lines_->detach();
+    lines_->leave_log();
+  }
   engine_.reset();
   process_.engine = nullptr;
   process_.log = nullptr;
@@ -393,7 +406,7 @@ Counters DomainImpl::counters() const {
   }
   if (const storage::LogState *log = memory_->log_state(); log != nullptr) {
     out.log_bytes = log->log_bytes.load(std::memory_order_relaxed);
-    out.log_flushes = log->flushes.load(std::memory_order_relaxed);
+    out.log_flushes = log->flushes.load(std::memory_order_relaxed) - log->empty_flushes.load(std::memory_order_relaxed);
     out.log_commits = log->log_commits.load(std::memory_order_relaxed);
     out.checkpoints = log->checkpoints.load(std::memory_order_relaxed);
     out.log_files_made = log->files_made.load(std::memory_order_relaxed);

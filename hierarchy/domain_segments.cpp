@@ -268,6 +268,7 @@ Errc DomainImpl::extend(std::uint32_t segment, std::uint64_t size_bytes) noexcep
     return error;
   storage::Home &home = memory_->segment(segment).home;
   if (const Errc error = home.extend(size_bytes); error != Errc::kOk) return error;
+  if (const Errc error = memory_->prepare_changes(segment, size_bytes); error != Errc::kOk) return error;
   if (memory_->is_durable()) {  // before the size that promises it
     if (const Errc error = home.sync(); error != Errc::kOk) {
       memory_->log_state()->data_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);

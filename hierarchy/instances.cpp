@@ -122,7 +122,7 @@ Errc DomainImpl::begin_on(PageRunner &runner, bool is_query) noexcept {
     return error;
   }
   if (durable_ == nullptr || durable_->early_release()) return Errc::kOk;
-  const Errc error = runner.log->wait(engine.snapshot());
+  const Errc error = runner.log->wait(engine.snapshot(), engine.line_snapshot());
   if (error != Errc::kOk) {
     engine.abort(AbortCause::kUser);
     leave_turn(runner);
@@ -190,7 +190,14 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
   page::DurableLog &log = *runner.log;
   finish(runner);
   // Without the runner's mutex: other threads of this process may run on its views meanwhile, and join the group.
-  return log.wait(outcome.durable_at);
+  return log.wait(outcome.durable_at, outcome.durable_line);
+}
+
+Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) noexcept {
+  if (!must_wait(Status::kCommitted, durability)) return Errc::kOk;
+  const auto open = keep_open();
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  return durable_->log().wait_lower(line);
 }
 
 // When a strict commit returns, everything that it read and wrote is durable (D1).

@@ -270,6 +270,17 @@ void Attempts::begin() {
   retry_wanted = false;
   line_run = {domain.lines(), thread, 1};
   thread->begin({domain.policy(), false, attempts_, domain.capacity()});
+  if (domain.durable() != nullptr && !domain.durable()->early_release()) [[unlikely]]
+    await_snapshot();
+}
+
+// Domains without early release: nothing is read before it is durable.
+void Attempts::await_snapshot() {
+  const Errc error = site_.impl_->domain().durable()->log().wait_lower(line_run.thread->rv);
+  if (error == Errc::kOk) return;
+  line_run.depth = 0;
+  line_run.thread->abandon();
+  raise(error);
 }
 
 bool Attempts::end() {
@@ -294,7 +305,7 @@ bool Attempts::end() {
       }
       if (const std::uint64_t taken = recalls_of(domain) - recalls_before_; taken != 0)
         site.add(SiteCount::kRecalls, taken);
-      if (const Errc error = domain.end(kind_ == Kind::kQuery, &status); error != Errc::kOk) {
+      if (const Errc error = domain.end(kind_ == Kind::kQuery, &status, durability_); error != Errc::kOk) {
         run_actions(status == Status::kCommitted);
         raise(error);
       }
@@ -320,11 +331,15 @@ bool Attempts::end() {
     failed_at_lines();
     return false;
   }
+  Errc unacknowledged = Errc::kOk;
+  if (domain.durable() != nullptr) [[unlikely]]
+    unacknowledged = domain.acknowledge_lines(line_run.thread->durable_at(), durability_);
   run_actions(true);
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
   if (std::uint32_t factor = 0; is_timed(&factor)) site.add(SiteCount::kLineTicks, factor * (__rdtsc() - ticks_));
   learn_line_commit(site);
+  check(unacknowledged);  // as at level 2: committed, and perhaps not durable
   return true;
 }
 
@@ -422,7 +437,9 @@ void Attempts::failed_at_lines() {
   const line::SoftwareThread &thread = *line_run.thread;
   // Level 2 did not give a page back within the budget; as one of its instances this one needs nobody's answer.
   const bool refused = thread.cause() == AbortCause::kCrossLevel && !line::has(thread.status(), line::kStatusRetry);
-  (void)goes_on_at_lines(thread.cause() == AbortCause::kCapacity, thread.cause() == AbortCause::kNeedsPages, refused,
+  // No room for it: level 2 says why, or finds some.
+  const bool needs_pages = thread.cause() == AbortCause::kNeedsPages || thread.cause() == AbortCause::kNoSpace;
+  (void)goes_on_at_lines(thread.cause() == AbortCause::kCapacity, needs_pages, refused,
                          thread.cause() == AbortCause::kValidation);
 }
 
@@ -436,6 +453,8 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
       back_off(site.domain().policy(), attempts_, others_progressed);
       return true;
     case NextStep::kGiveUp:
+      if (runs_at_ == RunsAt::kLines && line_run.thread->cause() == AbortCause::kNoSpace)
+        raise(line_run.thread->error() != Errc::kOk ? line_run.thread->error() : Errc::kDiskFull);
       platform::fail(Errc::kNeedsPages, "site '" + site.name() +
                                             (failed.over_capacity ? "': its working set exceeds level 1"
                                                                   : "': it allocates, or runs plain code"));

@@ -79,7 +79,8 @@ namespace detail {
 class Attempts {
  public:
   enum class Kind : std::uint8_t { kUpdate, kQuery };
-  explicit Attempts(const Site &site, Kind kind = Kind::kUpdate) noexcept : site_(site), kind_(kind) {}
+  Attempts(const Site &site, Kind kind, Durability durability) noexcept
+      : site_(site), kind_(kind), durability_(durability) {}
   void begin();              // an attempt, at the level that the site's policy says; waits before a repeated one
   [[nodiscard]] bool end();  // true: committed, or subsumed in an outer instance
   void retried();            // retry() left the body; rethrows it inside an outer instance
@@ -97,8 +98,10 @@ class Attempts {
   [[nodiscard]] bool goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused, bool others_progressed);
   void failed_in_thread_view();
   void leave_outer();
+  void await_snapshot();
   const Site &site_;
   const Kind kind_;
+  const Durability durability_;
   RunsAt runs_at_ = RunsAt::kNothing;
   bool escalated_ = false;
   bool finding_ = false;             // at level 2 to find the pages that RTM needs
@@ -112,9 +115,10 @@ class Attempts {
 };
 
 template <class Body>
-auto run_attempts(const Site &site, Attempts::Kind kind, Body &body) -> std::invoke_result_t<Body &> {
+auto run_attempts(const Site &site, Attempts::Kind kind, Durability durability, Body &body)
+    -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;
-  Attempts attempts(site, kind);
+  Attempts attempts(site, kind, durability);
   for (;;) {
     attempts.begin();
     try {
@@ -138,16 +142,21 @@ auto run_attempts(const Site &site, Attempts::Kind kind, Body &body) -> std::inv
 }  // namespace detail
 
 // As atomically(domain, body). Inside a running instance, of whatever level, it is subsumed.
-// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1.
+// durability: of this instance's acknowledgement, as Domain::end(Durability); when it is subsumed it says nothing.
+// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1. kLogFailed: committed, and perhaps not durable.
+template <class Body>
+auto atomically(const Site &site, Durability durability, Body &&body) -> std::invoke_result_t<Body &> {
+  return detail::run_attempts(site, detail::Attempts::Kind::kUpdate, durability, body);
+}
 template <class Body>
 auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
-  return detail::run_attempts(site, detail::Attempts::Kind::kUpdate, body);
+  return detail::run_attempts(site, detail::Attempts::Kind::kUpdate, Durability{}, body);
 }
 
 // As query(domain, body): at level 2, on one snapshot; in several threads at once when the body is instrumented.
 template <class Body>
 auto query(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
-  return detail::run_attempts(site, detail::Attempts::Kind::kQuery, body);
+  return detail::run_attempts(site, detail::Attempts::Kind::kQuery, Durability{}, body);
 }
 
 }  // namespace tmh

@@ -65,6 +65,7 @@ class Engine {
   // Domains with a level below: before start(). REQUIRES lazy detection.
   void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
+  [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return line_snapshot_; }
 
   // kCommon: at the address that the segment has in every process; kAnywhere: where there is room.
   enum class Placement : std::uint8_t { kCommon, kAnywhere };
@@ -90,6 +91,7 @@ class Engine {
     Errc error = Errc::kOk;          // kNoSpace's reason
     // Committed: to acknowledge it durably, every commit up to this timestamp must be durable.
     std::uint64_t durable_at = 0;
+    std::uint64_t durable_line = 0;  // the same on the clock of the level below, for what was only read
   };
   [[nodiscard]] Outcome end() noexcept;
   void abort(AbortCause cause) noexcept;

@@ -104,6 +104,7 @@ Engine::Outcome Engine::end() noexcept {
     outcome.query_wrote = query_wrote_;
     outcome.status = Status::kCommitted;
     outcome.durable_at = snapshot_;
+    outcome.durable_line = line_snapshot_;
     if (query_wrote_ != 0) {
       outcome.status = Status::kAborted;
       outcome.cause = AbortCause::kQueryWrote;
@@ -114,6 +115,7 @@ Engine::Outcome Engine::end() noexcept {
     outcome.status =
         Status::kCommitted;  // read-only: consistent at its snapshot, which is where it stands in the serial order
     outcome.durable_at = snapshot_;
+    outcome.durable_line = line_snapshot_;
   } else {
     outcome = commit_writes();
   }
@@ -223,12 +225,13 @@ Engine::Outcome Engine::commit_writes() noexcept {
   step(Step::kCommitLocked);
   if (!is_valid()) {
     outcome.cause = failed_cause_;
+    if (log_ != nullptr) log_->give_room_back();
     unlock();
     take_slots_back();
     return outcome;
   }
   const std::uint64_t versioned_before = state.versioned_stamp.load(std::memory_order_relaxed);
-  const std::uint64_t stamp = tree_.publish(writes_, log_end);
+  const std::uint64_t stamp = tree_.publish(writes_, log_end, lower_ != nullptr ? lower_->clock() : 0);
   outcome.durable_at = stamp;
   // release: everything this instance read comes before home may change under it
   self().pin.store(kNoPin, std::memory_order_release);

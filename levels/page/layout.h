@@ -22,7 +22,7 @@ using storage::LineMask;
 using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
-inline constexpr std::uint32_t kStateVersion = 5;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kStateVersion = 6;  // changes with every change of what is in these files
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come for the lock.
@@ -109,7 +109,8 @@ struct alignas(64) CommitLogEntry {
   Slot slot;                  // the version: it cannot change before its record is durable
   std::uint32_t pages;        // of this commit: so many entries in a row
   std::uint64_t time_ns;      // durable domains: CLOCK_REALTIME of the commit
-  std::uint64_t reserved_zero[2];
+  std::uint64_t line;  // durable domains with a level below: its clock before the commit; 0 in a page's announcement
+  std::uint64_t reserved_zero;
 };
 static_assert(sizeof(CommitLogEntry) == 64);
 inline constexpr std::uint64_t kLogEntries = 1u << 18;  // 16 MiB: 100 ms of the fastest small commits
