@@ -102,8 +102,9 @@ void run_inserts(const Options &options, Durability durability, const ScratchFol
   plan.processes = options.processes;
   plan.kth_most = kRanks;
   plan.tiny = options.common.tiny;
-  std::printf("\n%s inserts into an empty tree, %llu (thesis, tables %s)\n", is_durable ? "Durable" : "Nondurable",
-              static_cast<unsigned long long>(plan.workload.inserts), is_durable ? "5.5, 5.6, figure 5-3" : "C.11");
+  std::printf("\n%s inserts into an empty tree, %llu (thesis, %s)\n", is_durable ? "Durable" : "Nondurable",
+              static_cast<unsigned long long>(plan.workload.inserts),
+              is_durable ? "tables 5.5 and 5.6, figure 5-3" : "table C.11");
   std::vector<std::string> not_built;
   DurableComparison comparison(contestants_of(options, durability, &not_built), plan, &scratch);
   comparison.run();

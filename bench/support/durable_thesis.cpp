@@ -25,14 +25,14 @@ namespace tmh::bench {
 
 namespace {
 
-// 512 MiB: 250,000 records of 520 bytes, their nodes, and arrays of the cache-oblivious tree that were outgrown.
-constexpr std::uint64_t kSegmentPages = std::uint64_t{1} << 17;
+// 2 KiB for a record of 520 bytes: nodes, and arrays of the cache-oblivious tree that were outgrown.
+constexpr std::uint64_t kRecordsPerPage = 2, kSegmentPagesMin = 2048;
 constexpr std::uint64_t kCommitPages = 1;
 
-std::string make_home(const std::string &folder) {
+std::string make_home(const std::string &folder, std::uint64_t pages) {
   std::string path = folder + "/home";
   write_page_file(path, 1);
-  if (::truncate(path.c_str(), static_cast<off_t>(kSegmentPages * kPageBytes)) != 0) {
+  if (::truncate(path.c_str(), static_cast<off_t>(pages * kPageBytes)) != 0) {
     throw std::runtime_error("cannot make " + path);
   }
   return path;
@@ -41,8 +41,8 @@ std::string make_home(const std::string &folder) {
 template <class Tree>
 class ThesisSession final : public Session {
  public:
-  ThesisSession(const std::string &folder, Durability durability)
-      : mechanism_(folder, make_home(folder), kSegmentPages), arena_(mechanism_.data(), kSegmentPages * kPageBytes) {
+  ThesisSession(const std::string &folder, Durability durability, std::uint64_t pages)
+      : mechanism_(folder, make_home(folder, pages), pages), arena_(mechanism_.data(), pages * kPageBytes) {
     if (durability != Durability::kNone) log_.emplace(FloorMethod::kAppend, make_log(folder), nullptr);
     mechanism_.begin();
     tree_ = ::new (arena_.allocate(sizeof(Tree), alignof(Tree))) Tree(ArenaAllocator<std::byte>(&arena_));
@@ -91,12 +91,14 @@ class Thesis final : public Contestant {
       : Contestant(std::move(name), CountsLog::kOwn, false, durability_note(durability)), durability_(durability) {}
   [[nodiscard]] bool runs_with(unsigned processes) const override { return processes == 1; }
   void create(const std::string &, const Plan &) override {}
+  void prepare(const Plan &plan) override { pages_ = kSegmentPagesMin + plan.commits / kRecordsPerPage; }
   std::unique_ptr<Session> open(const std::string &folder, unsigned) override {
-    return std::make_unique<ThesisSession<Tree>>(folder, durability_);
+    return std::make_unique<ThesisSession<Tree>>(folder, durability_, pages_);
   }
 
  private:
   Durability durability_;
+  std::uint64_t pages_ = 0;  // of the segment
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // bench/support/trees_transfer_runs.cpp -- is the cache-oblivious B-tree still cache-oblivious under our engine? Transfers counted.
-// Shape:   searches: trees with traced keys and values of 8 bytes, built by random inserts; memory for a sixteenth of the tree, blocks of 64
+// Shape:   searches: trees with traced keys and values of 8 bytes, built by random inserts; memory for an eighth of the tree, blocks of 64
 //          bytes to 256 KiB. Serially the place of a byte is its offset. Under the engine two processes insert, each transaction one
 //          record; then one of them, which has its private copies of pages still mapped, searches in a query: a byte's place is
 //          its page's, and private pages are nobody's neighbours (PagePlaces).
@@ -29,8 +29,8 @@ namespace {
 
 constexpr std::uint64_t kBlockSizes[] = {64, 512, 4096, 16384, 65536, 262144};
 constexpr std::size_t kBlockSizeCount = std::size(kBlockSizes);
-// A tree's blocks fit memory sixteen times: upper levels stay, lower ones do not, whatever the block.
-constexpr std::uint64_t kMemoryShare = 16;
+// An eighth of the records: upper levels stay, lower ones do not, whatever the block.
+constexpr std::uint64_t kMemoryBytesPerRecord = 2;
 
 template <class Allocator>
 using TracedCo = trees::CoBTree<TracedKey, std::uint64_t, Allocator>;
@@ -44,12 +44,11 @@ struct SearchTransfers {
 
 // The same searches through one cache for each block size; half of them warm it up.
 template <class Tree, class PlaceOf>
-SearchTransfers count_search(const TreeExperiment &experiment, const Tree &tree, std::uint64_t tree_bytes,
-                             const PlaceOf &place_of) {
+SearchTransfers count_search(const TreeExperiment &experiment, const Tree &tree, const PlaceOf &place_of) {
   std::vector<BlockCache> caches;
   for (const std::uint64_t block_bytes : kBlockSizes) {
     // At least four blocks, or the largest would not fit at all.
-    caches.emplace_back(block_bytes, std::max(tree_bytes / kMemoryShare, 4 * block_bytes));
+    caches.emplace_back(block_bytes, std::max(experiment.records * kMemoryBytesPerRecord, 4 * block_bytes));
   }
   Random random(experiment.seed + 2);
   std::vector<const void *> trace;
@@ -82,7 +81,7 @@ SearchTransfers search_serially(const TreeExperiment &experiment) {
     for (std::uint64_t i = 0; i < experiment.records; ++i) tree.insert({make_record(experiment.seed, i).key}, i);
     const std::byte *data = file.arena()->data();
     const std::uint64_t used = file.arena()->used_bytes();
-    *counted = count_search(experiment, tree, used, [&](const void *address, std::vector<BlockCache> *caches) {
+    *counted = count_search(experiment, tree, [&](const void *address, std::vector<BlockCache> *caches) {
       const auto *byte = static_cast<const std::byte *>(address);
       if (byte < data || byte >= data + used) return;  // the caller's key
       for (BlockCache &cache : *caches) cache.touch(static_cast<std::uint64_t>(byte - data));
@@ -112,11 +111,10 @@ SearchTransfers search_in_a_domain(const TreeExperiment &experiment, const std::
         for (auto at = tree->begin(); at != tree->end(); ++at) ++records;
         if (records != experiment.records) throw std::runtime_error("a tree holds another number of records");
         const PagePlaces places(segment.data(), segment.size_bytes());
-        *counted = count_search(experiment, *tree, segment.size_bytes(),
-                                [&](const void *address, std::vector<BlockCache> *caches) {
-                                  if (!places.contains(address)) return;
-                                  for (BlockCache &cache : *caches) cache.touch(places.place(address));
-                                });
+        *counted = count_search(experiment, *tree, [&](const void *address, std::vector<BlockCache> *caches) {
+          if (!places.contains(address)) return;
+          for (BlockCache &cache : *caches) cache.touch(places.place(address));
+        });
         counted->private_share = places.private_share();
       });
     }
@@ -213,7 +211,7 @@ void run_search_transfers(const TreeExperiment &experiment) {
   using Serially = ArenaAllocator<std::byte>;
   using InADomain = allocator<std::byte>;
   std::printf(
-      "\nBlock transfers of a search, %llu records of 16 bytes, memory for a sixteenth (thesis, section 6.1 item 6)\n",
+      "\nBlock transfers of a search, %llu records of 16 bytes, memory for an eighth (thesis, section 6.1 item 6)\n",
       static_cast<unsigned long long>(experiment.records));
   std::vector<std::string> head = {"tree"};
   for (const std::uint64_t block_bytes : kBlockSizes) head.push_back(std::to_string(block_bytes) + " B");
