@@ -77,6 +77,14 @@ tmh_add_house_test(json_schema_can_fail json_schema.py --self-test "${PROJECT_SO
 if(TARGET tmh_tool)
   tmh_add_house_test(json_schema json_schema.py "${PROJECT_SOURCE_DIR}" --tool "$<TARGET_FILE:tmh_tool>")
 endif()
+tmh_add_house_test(papers papers.py --links "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(papers_can_fail papers.py --self-test)
+if(TMH_BUILD_BENCH)
+  # Runs nearly all benches, so alone.
+  add_test(NAME bench.reproduce COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/papers.py" "${PROJECT_SOURCE_DIR}"
+           --benches "${PROJECT_BINARY_DIR}" --out "${PROJECT_BINARY_DIR}/run/bench.reproduce")
+  set_tests_properties(bench.reproduce PROPERTIES LABELS bench RUN_SERIAL TRUE TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+endif()
 if(TMH_INSTALL)
   list(JOIN TMH_SANITIZE_FLAGS " " flags)  # a program that links a sanitized library must be sanitized itself
   if(TMH_COVERAGE)
