@@ -7,6 +7,7 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 if(TARGET tmh_tool)
   install(TARGETS tmh_tool)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/schema/" DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/schema" FILES_MATCHING PATTERN "*.json")
 endif()
 
 file(GLOB tmh_manual_pages RELATIVE "${PROJECT_SOURCE_DIR}/man" "${PROJECT_SOURCE_DIR}/man/*.[1-9]")

@@ -48,6 +48,7 @@ class CommandLine {
     add_log_dump(log);
     add_log_verify(log);
     add_info();
+    add_doctor();
   }
 
   int run(int argc, const char *const *argv) {
@@ -88,8 +89,15 @@ class CommandLine {
 
   template <class Command>
   CLI::App *add(CLI::App *to, const char *name, const char *description, Command *command, const char *example) {
-    CLI::App *sub = to->add_subcommand(name, description);
+    CLI::App *sub = add_bare(to, name, description, command, example);
     sub->add_option("DOMAIN", command->domain, "folder of the domain")->required();
+    return sub;
+  }
+
+  // Without DOMAIN.
+  template <class Command>
+  CLI::App *add_bare(CLI::App *to, const char *name, const char *description, Command *command, const char *example) {
+    CLI::App *sub = to->add_subcommand(name, description);
     sub->add_flag("--json", command->json, "print JSON");
     sub->footer(fmt::format("Example: {}\n{}", example, kExitCodes));
     sub->final_callback([this, command] {
@@ -146,13 +154,21 @@ class CommandLine {
               &info_, "tmh info shop --json");
   }
 
+  void add_doctor() {
+    CLI::App *sub = add_bare(&app_, "doctor", "What this machine offers, and what to do about what it does not",
+                             &doctor_, "tmh doctor /srv/shop");
+    sub->add_option("FOLDER", doctor_.folder, "where a domain would live (default: the current folder)");
+  }
+
   CLI::App app_{
-      "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, backups, inspection."};
+      "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, backups, inspection. "
+      "And on machines: doctor."};
   RecoverCommand recover_;
   LiveCommand live_[3];
   LogDumpCommand dump_;
   LogVerifyCommand verify_;
   InfoCommand info_;
+  DoctorCommand doctor_;
   std::function<Exit()> chosen_;
   const bool *json_ = nullptr;  // the chosen command's
 };

@@ -46,6 +46,13 @@ struct InfoCommand {
 };
 [[nodiscard]] Exit run(const InfoCommand &command);
 
+// Reads the machine, and tries what it offers; 0 whatever it finds.
+struct DoctorCommand {
+  std::string folder = ".";  // where a domain would live
+  bool json = false;
+};
+[[nodiscard]] Exit run(const DoctorCommand &command);
+
 // The whole command: parses, runs, tells errors on standard error. Returns the exit status.
 [[nodiscard]] int run_command_line(int argc, const char *const *argv);
 
