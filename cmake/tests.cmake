@@ -79,6 +79,8 @@ tmh_add_house_test(json_schema_can_fail json_schema.py --self-test "${PROJECT_SO
 if(TARGET tmh_tool)
   tmh_add_house_test(json_schema json_schema.py "${PROJECT_SOURCE_DIR}" --tool "$<TARGET_FILE:tmh_tool>")
 endif()
+tmh_add_house_test(probes probes.py "${PROJECT_SOURCE_DIR}" --library "$<TARGET_FILE:tmh>" --cxx "${CMAKE_CXX_COMPILER}")
+tmh_add_house_test(probes_can_fail probes.py "${PROJECT_SOURCE_DIR}" --self-test)
 if(TMH_INSTALL)
   list(JOIN TMH_SANITIZE_FLAGS " " flags)  # a program that links a sanitized library must be sanitized itself
   if(TMH_COVERAGE)

@@ -14,6 +14,7 @@
 #include "hierarchy/policies.h"
 #include "hierarchy/site_impl.h"
 #include "platform/failure.h"
+#include "platform/probes.h"
 #include "platform/process.h"
 
 namespace tmh {
@@ -353,6 +354,7 @@ void Attempts::failed_at_lines() {
       break;
   }
   escalated_ = true;
+  platform::probe::escalate(site.name().c_str(), failed.over_capacity ? 1 : failed.needs_pages ? 2 : 0, attempts_);
   site.add(failed.over_capacity ? SiteCount::kForCapacity
            : failed.needs_pages ? SiteCount::kForPages
                                 : SiteCount::kForAttempts,
