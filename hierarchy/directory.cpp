@@ -10,6 +10,7 @@
 #include "levels/line/recovery.h"
 #include "platform/disk.h"
 #include "platform/fence.h"
+#include "platform/probes.h"
 #include "platform/process.h"
 #include "platform/steps.h"
 
@@ -104,7 +105,8 @@ void Directory::recall(PageId page) noexcept {
   state.moving.store(line::kNoPage,
                      std::memory_order_release);  // after the record: an heir must not find the move half done
   ++memory_.state().recalls;
-  recalls_here_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t earlier = recalls_here_.fetch_add(1, std::memory_order_relaxed);
+  platform::probe::recall(static_cast<std::uint64_t>(page), earlier + 1);
   step(Step::kRecallDone);
 }
 

@@ -15,6 +15,7 @@
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
 #include "platform/failure.h"
+#include "platform/probes.h"
 #include "platform/process.h"
 
 namespace tmh {
@@ -463,6 +464,7 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
       break;
   }
   escalated_ = true;
+  platform::probe::escalate(site.name().c_str(), failed.over_capacity ? 1 : failed.needs_pages ? 2 : 0, attempts_);
   site.add(failed.over_capacity ? SiteCount::kForCapacity
            : failed.needs_pages ? SiteCount::kForPages
                                 : SiteCount::kForAttempts,

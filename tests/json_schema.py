@@ -49,6 +49,9 @@ def check(root, tool):
                 problems.append(f"tmh {words}: exit status {answer.returncode}: {answer.stderr}")
                 continue
             problems += [f"tmh {words}: {problem}" for problem in problems_of(schema_of(root, words[0]), json.loads(answer.stdout))]
+    # Without counters, too: an unknown event has a cause instead of a value.
+    answer = subprocess.run([tool, "perf", "--json", "-e", "software", "-e", "no-such-event", "--", "true"], capture_output=True, text=True, check=False)
+    problems += [f"tmh perf: {problem}" for problem in problems_of(schema_of(root, "perf"), json.loads(answer.stderr))]
     return problems
 
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "perf/encode.h"
 #include "tools/commands.h"
 #include "tools/completion.h"
 #include "tools/failure.h"
@@ -55,6 +56,7 @@ class CommandLine {
     add_policies();
     add_doctor();
     add_completion();
+    add_perf();
   }
 
   int run(int argc, const char *const *argv) {
@@ -197,9 +199,37 @@ class CommandLine {
     });
   }
 
+  void add_perf() {
+    CLI::App *sub = add_bare(&app_, "perf", "Run PROGRAM and count hardware and software events, its descendants' too",
+                             &perf_, "tmh perf -e rtm -e cycles,instructions -- ./bank 4");
+    sub->add_option(
+           "--events,-e", perf_.groups,
+           "a set (software, cpu, tlb, rtm), or a group of events that are counted together: names with commas "
+           "between; may be repeated (default: all sets)")
+        ->allow_extra_args(false)
+        ->check([](const std::string &list) {
+          try {
+            (void)perf::groups_of({list});
+            return std::string();
+          } catch (const Error &error) {
+            return std::string(error.what());
+          }
+        });
+    sub->add_option("--output,-o", perf_.output, "file of the report (default: standard error)");
+    CLI::Option *csv = sub->add_flag("--csv", perf_.csv, "print CSV");
+    csv->excludes(sub->get_option("--json"));
+    CLI::Option *encodings = sub->add_flag("--encodings", perf_.encodings,
+                                           "print the events' codes on the nine processors with RTM, and run nothing");
+    CLI::Option *program = sub->add_option("PROGRAM", perf_.program, "program and its arguments, behind --");
+    program->excludes(encodings);
+    sub->parse_complete_callback([this] {
+      if (perf_.program.empty() && !perf_.encodings) throw CLI::RequiredError("PROGRAM");
+    });
+  }
+
   CLI::App app_{
       "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, backups, inspection. "
-      "And on machines: doctor."};
+      "And on machines and programs: doctor, perf."};
   RecoverCommand recover_;
   LiveCommand live_[3];
   LogDumpCommand dump_;
@@ -209,6 +239,7 @@ class CommandLine {
   StatCommand stat_;
   PoliciesCommand policies_;
   DoctorCommand doctor_;
+  PerfCommand perf_;
   std::function<Exit()> chosen_;
   const bool *json_ = nullptr;  // the chosen command's
 };

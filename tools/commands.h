@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tools/exit_code.h"
 
@@ -75,6 +76,16 @@ struct DoctorCommand {
   bool json = false;
 };
 [[nodiscard]] Exit run(const DoctorCommand &command);
+
+struct PerfCommand {
+  std::vector<std::string> groups;   // of events; empty: all sets
+  std::vector<std::string> program;  // and its arguments
+  std::string output;      // file of the report; empty: standard error, because standard output is the program's
+  bool encodings = false;  // prints the table of events and processors instead
+  bool json = false, csv = false;
+};
+// The program's exit status, 128 + the signal that killed it, 126 or 127 when it cannot be started, as env(1) and a shell say it.
+[[nodiscard]] Exit run(const PerfCommand &command);
 
 // The whole command: parses, runs, tells errors on standard error. Returns the exit status.
 [[nodiscard]] int run_command_line(int argc, const char *const *argv);

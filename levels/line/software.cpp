@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "platform/disk.h"
+#include "platform/probes.h"
 #include "platform/process.h"
 
 namespace tmh::detail {
@@ -14,6 +15,11 @@ namespace tmh::line {
 
 namespace {
 constexpr std::size_t kLogEntriesAtFirst = 1024;  // 16 KiB: a third of the smallest L1d
+
+bool invalid_by(const LineWord &word) noexcept {
+  platform::probe::conflict(platform::probe::kLines, reinterpret_cast<std::uintptr_t>(&word));
+  return false;
+}
 }  // namespace
 
 Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexcept {
@@ -70,6 +76,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   }
   if (segment_ != nullptr) use(*segment_);
   detail::line_access = this;
+  platform::probe::begin(platform::probe::kLines, instance_, is_query_ ? 1 : 0);
   return true;
 }
 
@@ -86,6 +93,7 @@ void SoftwareThread::abandon(AbortCause cause) noexcept {
 }
 
 void SoftwareThread::doom(AbortCause cause) noexcept {
+  platform::probe::abort(platform::probe::kLines, static_cast<std::uint32_t>(cause));
   cause_ = cause;
   status_ = status_of(cause);
   is_doomed_ = true;
@@ -108,7 +116,7 @@ void SoftwareThread::nest(std::uint32_t depth) {
 bool SoftwareThread::is_log_valid() const noexcept {
   for (const detail::LineSeen *entry = log_.data() + 1; entry <= log_top; ++entry) {
     // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the caller's look at the clock wrote the line.
-    if (entry->word->load(std::memory_order_acquire) != entry->seen) return false;
+    if (entry->word->load(std::memory_order_acquire) != entry->seen) return invalid_by(*entry->word);
   }
   return true;
 }

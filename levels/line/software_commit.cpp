@@ -5,6 +5,7 @@
 
 #include "levels/line/software.h"
 #include "platform/disk.h"
+#include "platform/probes.h"
 #include "platform/steps.h"
 
 namespace tmh::line {
@@ -42,6 +43,7 @@ Status SoftwareThread::commit() noexcept {
   if (is_doomed_) return end_aborted(cause_);
   if (writes_.empty()) {
     stamp_ = rv;
+    platform::probe::commit(platform::probe::kLines, stamp_, 0);
     finish();
     return Status::kCommitted;
   }
@@ -66,6 +68,7 @@ Status SoftwareThread::commit() noexcept {
     }
     return end_aborted(cause);
   }
+  platform::probe::commit(platform::probe::kLines, stamp_, writes_.size());
   finish();
   return Status::kCommitted;
 }

@@ -8,6 +8,7 @@
 #include "levels/page/engine_thread.h"
 #include "levels/page/lines.h"
 #include "platform/prefetch.h"
+#include "platform/probes.h"
 #include "platform/process.h"
 #include "platform/steps.h"
 
@@ -67,6 +68,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   step(Step::kBeginPinned);
   running_ = true;
   engine_thread.running = this;
+  platform::probe::begin(platform::probe::kPages, instance_, is_query ? 1 : 0);
   return Errc::kOk;
 }
 

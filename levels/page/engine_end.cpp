@@ -8,6 +8,7 @@
 #include "levels/page/engine_thread.h"
 #include "levels/page/lines.h"
 #include "platform/disk.h"
+#include "platform/probes.h"
 #include "platform/steps.h"
 
 namespace tmh::page {
@@ -35,6 +36,11 @@ constexpr std::uint64_t kKeepPeriodMax = 1u << 16;
 constexpr std::size_t kPatienceKeeping = 16, kPatienceExact = 2;
 // Slots reserved in one go: a few commits' worth, so that the list of free slots is visited seldom.
 constexpr std::size_t kReservedAtLeast = 16, kReservedAtMost = 64;
+
+bool invalid_by(PageId page) noexcept {
+  platform::probe::conflict(platform::probe::kPages, static_cast<std::uint64_t>(page));
+  return false;
+}
 
 Count abort_count(AbortCause cause) noexcept {
   return static_cast<Count>(static_cast<std::uint32_t>(Count::kAborts0) + static_cast<std::uint32_t>(cause));
@@ -80,7 +86,7 @@ bool Engine::is_valid() noexcept {
     for (const PageId page : kept_) {
       const PageState kind = local(page).state;
       if (kind == PageState::kAbsent || kind == PageState::kGuarded) continue;
-      if (memory_.meta(page).stamp.load(std::memory_order_relaxed) > snapshot_) return false;
+      if (memory_.meta(page).stamp.load(std::memory_order_relaxed) > snapshot_) return invalid_by(page);
     }
     return true;
   }
@@ -89,7 +95,7 @@ bool Engine::is_valid() noexcept {
     const PageId page{entry.page};
     if (entry.stamp.load(std::memory_order_relaxed) <= snapshot_ || entry.lines == 0 || !is_mapped(page)) continue;
     const PageState kind = local(page).state;
-    if (kind != PageState::kAbsent && kind != PageState::kGuarded) return false;
+    if (kind != PageState::kAbsent && kind != PageState::kGuarded) return invalid_by(page);
   }
   return true;
 }
@@ -122,10 +128,12 @@ Engine::Outcome Engine::end() noexcept {
   if (outcome.status == Status::kAborted) {
     roll_back();
     self().add(abort_count(outcome.cause), 1);
+    platform::probe::abort(platform::probe::kPages, static_cast<std::uint32_t>(outcome.cause));
     adapt(outcome.cause == AbortCause::kValidation);
   } else {
     if (writes_.empty()) settle_private();
     if (!query_) self().add(Count::kCommits, 1);
+    platform::probe::commit(platform::probe::kPages, outcome.durable_at, writes_.size());
     self().add(Count::kPagesRead, kept_.size());
     adapt(false);
   }
@@ -340,6 +348,7 @@ void Engine::abort(AbortCause cause) noexcept {
   collect_touched();
   roll_back();
   self().add(abort_count(cause), 1);
+  platform::probe::abort(platform::probe::kPages, static_cast<std::uint32_t>(cause));
   finish_instance();
 }
 

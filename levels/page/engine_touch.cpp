@@ -12,6 +12,7 @@
 #include "levels/page/engine_thread.h"
 #include "levels/page/lines.h"
 #include "platform/disk.h"
+#include "platform/probes.h"
 #include "platform/steps.h"
 
 namespace tmh::page {
@@ -76,6 +77,7 @@ void Engine::list_as(PageId page, PageState state) noexcept {
   l.state = state;
   steady_ends_ = 0;
   if ((l.lists & kInKept) == 0) kept_.push(page);
+  platform::probe::first_touch(static_cast<std::uint64_t>(page), state == PageState::kPrivate ? 1 : 0);
   l.lists = static_cast<std::uint8_t>((l.lists | kInKept) & ~kWrittenElsewhere);
   if (state == PageState::kPrivate) {
     if ((l.lists & kInPrivate) == 0) private_.push(page);
@@ -102,6 +104,7 @@ void Engine::register_access(PageId first, std::uint64_t page_count, bool is_wri
         case Touch::kGranted:
           break;
         case Touch::kSelfFailed:
+          platform::probe::conflict(platform::probe::kPages, static_cast<std::uint64_t>(page));
           fail_instance(AbortCause::kConflictSelf);
           break;
         case Touch::kNoSpace:
