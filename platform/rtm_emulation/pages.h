@@ -1,0 +1,20 @@
+// platform/rtm_emulation/pages.h -- what a page's first touch would do on hardware.
+// Contexts:  inside the emulator. Descriptors of /proc/self are opened at need, high up, and again in a child of fork().
+// Source:    Linux Documentation/admin-guide/mm/pagemap.rst.
+#pragma once
+
+#include <cstdint>
+
+namespace tmh::rtm {
+
+// Present in the page tables. Without /proc: true (the access itself then faults, or not).
+[[nodiscard]] bool is_page_readable(std::uint64_t page) noexcept;
+// ... and not to be copied at the first store, nor write-protected by userfaultfd.
+[[nodiscard]] bool is_page_writable(std::uint64_t page) noexcept;
+// What a store's page fault would do, if any, without a signal; false: the page may not be written.
+[[nodiscard]] bool populate_for_writing(std::uint64_t address) noexcept;
+
+// Normal code, once: what this kernel can do, and its pages of clock data, which pagemap shows as absent.
+void prepare_pages() noexcept;
+
+}  // namespace tmh::rtm
