@@ -29,5 +29,5 @@ target_compile_options(tmh_rtm_emulation PRIVATE -mgeneral-regs-only -mmemcpy-st
   -fvisibility=hidden -fvisibility-inlines-hidden -ftls-model=initial-exec)
 target_link_options(tmh_rtm_emulation PRIVATE LINKER:-z,now LINKER:-z,defs INTERFACE LINKER:--no-as-needed)
 target_link_libraries(tmh_rtm_emulation PRIVATE tmh_warnings Zydis::Zydis Threads::Threads ${CMAKE_DL_LIBS})
-set_target_properties(tmh_rtm_emulation PROPERTIES OUTPUT_NAME tmh-rtm-emulation)
+set_target_properties(tmh_rtm_emulation PROPERTIES OUTPUT_NAME tmh-rtm-emulation EXPORT_NAME rtm_emulation)
 add_library(tmh::rtm_emulation ALIAS tmh_rtm_emulation)

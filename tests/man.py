@@ -62,6 +62,9 @@ def check_complete(root):
     for name in re.findall(r'add(?:_live)?\((?:&app_|log|LiveCommand::Kind::k\w+), "(\w+)"', tools):
         if not re.search(rf"^\.(?:It )?Cm (?:log )?{name}$", page, re.MULTILINE):
             problems.append(f"man/tmh.1: says nothing about {name}")
+    for name in re.findall(r'add_subcommand\("([\w-]+)"', tools):
+        if name != "log" and not re.search(rf"^\.(?:It )?Cm {name}$", page, re.MULTILINE):
+            problems.append(f"man/tmh.1: says nothing about {name}")
     for option in re.findall(r'add_(?:option|flag)\("--([\w-]+)"', tools):
         if f"Fl -{option}" not in page:
             problems.append(f"man/tmh.1: says nothing about --{option}")

@@ -48,6 +48,7 @@ class CommandLine {
     add_log_dump(log);
     add_log_verify(log);
     add_info();
+    add_rtm_emulate();
   }
 
   int run(int argc, const char *const *argv) {
@@ -146,6 +147,24 @@ class CommandLine {
               &info_, "tmh info shop --json");
   }
 
+  void add_rtm_emulate() {
+    CLI::App *sub = app_.add_subcommand("rtm-emulate", "Run a program whose RTM transactions an emulator carries out");
+    sub->add_option("PROGRAM", rtm_emulate_.program, "program and its arguments, behind --")->required();
+    sub->add_flag("--stats", rtm_emulate_.stats, "at its end, commits and aborts by cause on standard error");
+    sub->add_flag("--native", rtm_emulate_.native, "leave a processor alone that has RTM");
+    sub->add_option("--knob", rtm_emulate_.knobs, "NAME=VALUE, see tmh-rtm-emulation(7); may be repeated")
+        ->expected(1)
+        ->take_all();
+    sub->add_option("--domain", rtm_emulate_.domain,
+                    "file that several such programs share, when they share memory in which they commit");
+    sub->footer(fmt::format("Example: tmh rtm-emulate --stats --knob ways=4 -- ./elided-bench 2\n"
+                            "Exit code: the program's. Manual page: tmh-rtm-emulation(7).\n{}",
+                            kExitCodes));
+    sub->final_callback([this] {
+      chosen_ = [this] { return tools::run(rtm_emulate_); };
+    });
+  }
+
   CLI::App app_{
       "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, backups, inspection."};
   RecoverCommand recover_;
@@ -153,6 +172,7 @@ class CommandLine {
   LogDumpCommand dump_;
   LogVerifyCommand verify_;
   InfoCommand info_;
+  RtmEmulateCommand rtm_emulate_;
   std::function<Exit()> chosen_;
   const bool *json_ = nullptr;  // the chosen command's
 };

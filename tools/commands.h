@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tools/exit_code.h"
 
@@ -45,6 +46,15 @@ struct InfoCommand {
   bool json = false;
 };
 [[nodiscard]] Exit run(const InfoCommand &command);
+
+// Becomes the program: returns only by an exception.
+struct RtmEmulateCommand {
+  std::vector<std::string> program, knobs;  // knobs: NAME=VALUE
+  std::string domain;
+  bool native = false;  // only where the processor has no RTM
+  bool stats = false;
+};
+[[nodiscard]] Exit run(const RtmEmulateCommand &command);
 
 // The whole command: parses, runs, tells errors on standard error. Returns the exit status.
 [[nodiscard]] int run_command_line(int argc, const char *const *argv);

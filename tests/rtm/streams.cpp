@@ -384,7 +384,7 @@ std::string disassembled(const Stream &stream) {
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
     if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder(), &stream.bytes[at], stream.bytes.size() - at, &instruction, operands))) break;
     char line[128];
-    ZydisFormatterFormatInstruction(&formatter, &instruction, operands, instruction.operand_count_visible, line, sizeof line, at);
+    ZydisFormatterFormatInstruction(&formatter, &instruction, operands, instruction.operand_count_visible, line, sizeof line, at, nullptr);
     text += line;
     text += "\n";
     at += instruction.length;
