@@ -26,7 +26,7 @@ struct tmh_rtm_emulation_knobs {
   uint32_t spurious_ppm;        /* status 0 */
   uint64_t seed;                /* of the injection; each thread has a sequence of its own */
   uint32_t yield_every;         /* instructions between two sched_yield(), 0: never */
-  uint32_t commit_delay_us;     /* between validation and publication, and in the middle of it; stretches the commit */
+  uint32_t commit_delay_us;     /* between validation and publication, and after its first store; stretches the commit */
   uint8_t strict_first_touch;   /* 1: first touch of a page that is not present, or to be copied on write, aborts with 0 as on hardware */
   uint8_t requester_wins;       /* 1: who touches a line dooms the others that have it; 0: the first to commit wins */
   uint8_t stop_others;          /* 0: WRONG on purpose, commits do not stop native code. For tests that must fail then */

@@ -13,6 +13,7 @@
 #include "platform/rtm_emulation/domain.h"
 #include "platform/rtm_emulation/pages.h"
 #include "platform/rtm_emulation/patch.h"
+#include "platform/rtm_emulation/publish.h"
 #include "platform/rtm_emulation/trap.h"
 
 namespace tmh::rtm {
@@ -39,7 +40,7 @@ int start(bool force) noexcept {
   const char *path = std::getenv("TMH_RTM_EMULATION_DOMAIN");
   prepare_decoder();
   prepare_pages();
-  if (!open_domain(path) || !install_handlers() || !register_thread() || ::pthread_atfork(nullptr, nullptr, in_child) != 0) {
+  if (!open_domain(path) || !open_staging() || !install_handlers() || !register_thread() || ::pthread_atfork(nullptr, nullptr, in_child) != 0) {
     std::fprintf(stderr, "tmh-rtm-emulation: cannot start\n");
     return TMH_RTM_EMULATION_FAILED;
   }

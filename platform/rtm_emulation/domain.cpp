@@ -19,8 +19,10 @@ namespace {
 constexpr std::uint64_t kMagic = 0x746D'6872'746D'0001;
 constexpr std::uint32_t kOwnerDied = 0x4000'0000;  // FUTEX_OWNER_DIED
 constexpr std::uint32_t kTidMask = 0x3FFF'FFFF;    // FUTEX_TID_MASK
-// Derived: a running thread takes the signal within a scheduler's slice (about 4 ms); looking at /proc before is seldom of use.
-constexpr std::uint32_t kLooksBeforeProc = 200;
+// Derived: some milliseconds, a scheduler's slice; a thread that only waits for a processor has answered by then.
+constexpr std::uint32_t kLooksBeforeProc = 2'000;
+
+constexpr std::uint64_t kRecovering = std::uint64_t{1} << 62;
 
 Shared *g_shared = nullptr;
 
@@ -81,11 +83,23 @@ void send_stop(std::uint64_t owner) noexcept {
   count(g_shared->counters.stops);
 }
 
-// Until the thread has left native code, is dead, or cannot run anything but the stop handler next.
-void stop(Slot &slot) noexcept {
+bool must_be_stopped(const Slot &slot) noexcept {
+  return slot.owner.load(std::memory_order_acquire) != 0 && slot.running.load(std::memory_order_seq_cst) == Running::kNative &&
+         is_slot_alive(slot);
+}
+
+// A short while in user code: who is awaited mostly runs on another processor and answers within microseconds. Then give way.
+void wait_a_little(std::uint32_t looks) noexcept {
+  constexpr std::uint32_t kLooksInPlace = 400;
+  if (looks < kLooksInPlace)
+    asm volatile("pause");
+  else
+    (void)system_call(Call::kSchedYield);
+}
+
+// REQUIRES a stop signal on its way. Until the thread has left native code, is dead, or cannot run anything but the stop handler next.
+void await_stopped(const Slot &slot) noexcept {
   const std::uint64_t owner = slot.owner.load(std::memory_order_acquire);
-  if (owner == 0 || slot.running.load(std::memory_order_seq_cst) != Running::kNative || !is_slot_alive(slot)) return;
-  send_stop(owner);
   for (std::uint32_t looks = 1; slot.running.load(std::memory_order_seq_cst) == Running::kNative; ++looks) {
     if (slot.owner.load(std::memory_order_acquire) != owner || !is_slot_alive(slot)) return;
     if (looks % kLooksBeforeProc == 0) {
@@ -94,20 +108,19 @@ void stop(Slot &slot) noexcept {
       if (state == 0 || state == 'T' || state == 't' || state == 'D' || state == 'Z' || state == 'X') return;
       sleep_ns(100'000);
     }
-    (void)system_call(Call::kSchedYield);
+    wait_a_little(looks);
   }
 }
 
 bool is_holder_alive(std::uint64_t holder) noexcept {
-  if ((holder & kPublisher) != 0) return is_process_alive(static_cast<std::uint32_t>(holder));
+  if ((holder & kRecovering) != 0) return is_process_alive(static_cast<std::uint32_t>(holder));
   return is_slot_alive(g_shared->slots[holder - 1]);
 }
 
-// A dead holder's publisher, if it has one, finds the lock taken and publishes nothing.
+// A dead holder has published everything or nothing (TxMemory::publish).
 void take_over_from_dead(std::uint64_t holder) noexcept {
   if (holder == 0 || is_holder_alive(holder)) return;
-  constexpr std::uint64_t kRecovering = std::uint64_t{1} << 61;
-  const auto self = kPublisher | kRecovering | pid_and_tid() >> 32;
+  const auto self = kRecovering | pid_and_tid() >> 32;
   if (!g_shared->lock.compare_exchange_strong(holder, self)) return;
   count(g_shared->counters.recovered);
   if (g_shared->seq.load() % 2 != 0) g_shared->seq.fetch_add(1);
@@ -212,15 +225,17 @@ void enter_native(std::uint32_t slot) noexcept {
 void begin_publication(std::uint32_t slot, Others others) noexcept {
   std::uint64_t holder = 0;
   for (std::uint32_t looks = 1; !g_shared->lock.compare_exchange_weak(holder, slot + 1); ++looks) {
-    if (looks % 64 == 0) take_over_from_dead(holder);
+    if (looks % 1024 == 0) take_over_from_dead(holder);
     holder = 0;
-    (void)system_call(Call::kSchedYield);
+    wait_a_little(looks);
   }
   g_shared->seq.fetch_add(1, std::memory_order_seq_cst);
   if (others == Others::kRunOn) return;
   const std::uint32_t used = g_shared->slots_used.load();
   for (std::uint32_t other = 0; other < used; ++other)
-    if (other != slot) stop(g_shared->slots[other]);
+    if (other != slot && must_be_stopped(g_shared->slots[other])) send_stop(g_shared->slots[other].owner.load());
+  for (std::uint32_t other = 0; other < used; ++other)
+    if (other != slot && must_be_stopped(g_shared->slots[other])) await_stopped(g_shared->slots[other]);
 }
 
 void end_publication() noexcept {

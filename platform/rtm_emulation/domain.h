@@ -4,8 +4,7 @@
 //            its stop signal is pending and nothing but that handler can run next. (2) seq is odd only while the commit lock is held.
 // Ordering:  committer: seq odd, then reads states; thread: state native, then reads seq; both seq_cst, so one of them sees the other.
 // Sharing:   between processes. Owner death: a slot's robust mutex is held by its thread for life, so that the kernel marks it at the thread's
-//            end, also by SIGKILL and exec(). A dead holder of the commit lock has published nothing, or its publisher goes on without it
-//            (publish.h).
+//            end, also by SIGKILL and exec(). A dead holder of the commit lock has published everything or nothing (publish.h).
 // Contexts:  join(): normal code. Everything else: inside the emulator and in the stop handler.
 #pragma once
 
@@ -38,7 +37,7 @@ static_assert(sizeof(Slot) == 64);
 
 struct Shared {
   std::atomic<std::uint64_t> magic;
-  alignas(64) std::atomic<std::uint64_t> lock;  // 0: free; slot + 1; or kPublisher | pid of a publishing process
+  alignas(64) std::atomic<std::uint64_t> lock;  // 0: free; slot + 1; or who recovers it: 2^62 | pid
   std::atomic<std::uint32_t> seq;               // also the futex of the stopped
   std::atomic<std::uint32_t> slots_used;        // all in use lie below
   std::atomic<std::uint32_t> joining;           // 1: somebody looks for a slot
@@ -47,8 +46,6 @@ struct Shared {
   std::atomic<std::uint64_t> readers[kConflictWords], writers[kConflictWords];
   Counters counters;
 };
-
-inline constexpr std::uint64_t kPublisher = std::uint64_t{1} << 62;
 
 // path null: a domain of this process and its children. False: told on standard error.
 [[nodiscard]] bool open_domain(const char *path) noexcept;

@@ -151,11 +151,19 @@ void prepare_pages() noexcept {
 
 bool is_page_readable(std::uint64_t page) noexcept { return is_exempt(page) || (entry_of(page) & kPresent) != 0; }
 
-bool is_page_writable(std::uint64_t page) noexcept {
+bool SharedMappings::holds(std::uint64_t page) noexcept {
+  for (const Range &range : ranges_)
+    if (page >= range.begin && page < range.end) return true;
+  const MapsLine line = mapping_of(page);
+  if (line.is_shared) ranges_[next_++ % 4] = {line.pages.begin, line.pages.end};
+  return line.is_shared;
+}
+
+bool is_page_writable(std::uint64_t page, SharedMappings *known) noexcept {
   const std::uint64_t entry = entry_of(page);
   if ((entry & kPresent) == 0 || (entry & kWriteProtected) != 0) return false;
   // A page of a file is ours to write when it is mapped shared; mapped privately it would be copied, and then show as anonymous.
-  if ((entry & kFileOrShared) != 0) return mapping_of(page).is_shared;
+  if ((entry & kFileOrShared) != 0) return known->holds(page);
   return (entry & kExclusive) != 0;
 }
 

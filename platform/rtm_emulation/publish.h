@@ -1,15 +1,35 @@
-// platform/rtm_emulation/publish.h -- a publication that SIGKILL of its process does not cut in two.
-// Shape:     alone in the domain: the thread publishes itself. With other processes: a helper process that shares the address space (clone
-//            with CLONE_VM, without CLONE_THREAD) does, so that killing the program does not kill it.
-// Invariant: the helper takes over the commit lock before its first store; if somebody has recovered the lock meanwhile, it stores nothing.
-// Limits:    a signal to the whole process group reaches the helper, too.
+// platform/rtm_emulation/publish.h -- stores of a commit that SIGKILL does not cut in two.
+// Shape:     the words to store are collected in a file in memory; one preadv() then scatters them over the program's memory.
+// Invariant: the kernel looks at signals before it starts to copy and after it is done, not between pages that are present. So a process that is
+//            killed has stored everything or nothing, for up to kRunsMax runs of words.
+// Contexts:  begin_publication() is in force: the collecting area is one per process, and shared with its children.
+// Source:    Linux mm/shmem.c, shmem_file_read_iter(); it holds for 5.10 to 6.18.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tmh::rtm {
 
-// REQUIRES the commit lock; releases it. False: nothing was published, because the lock was lost.
-[[nodiscard]] bool publish_and_unlock(std::uint32_t slot, void (*publish)(void *), void *argument) noexcept;
+inline constexpr std::size_t kRunsMax = 1024;            // UIO_MAXIOV
+inline constexpr std::size_t kStagedBytes = 1024 * 1024;  // 16384 lines
+
+[[nodiscard]] bool open_staging() noexcept;  // normal code, once
+
+class Staging {
+ public:
+  // False: it is full; what was added stays.
+  [[nodiscard]] bool add(std::uint64_t address, std::uint64_t word) noexcept;
+  // False: nothing was stored; the program may have closed our descriptor.
+  [[nodiscard]] bool store() noexcept;
+
+ private:
+  struct Run {
+    std::uint64_t address, bytes;  // struct iovec
+  };
+  Run runs_[kRunsMax];
+  std::size_t count_ = 0;
+  std::size_t bytes_ = 0;
+};
 
 }  // namespace tmh::rtm

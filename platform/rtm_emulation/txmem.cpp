@@ -1,7 +1,6 @@
 // platform/rtm_emulation/txmem.cpp -- touching, validating and publishing lines.
 #include "platform/rtm_emulation/txmem.h"
 
-#include "platform/rtm_emulation/pages.h"
 #include "platform/rtm_emulation/publish.h"
 
 namespace tmh::rtm {
@@ -179,7 +178,7 @@ bool TxMemory::page_allows(std::uint64_t address, Intent intent) noexcept {
   const std::uint64_t bit = intent == Intent::kRead ? 1 : 3;  // what may be written may be read
   const auto entry = static_cast<std::uint32_t>(page % kPageEntries);
   if (page_numbers_[entry] == page && pages_[entry] >> 2 == generation_ && (pages_[entry] & bit) == bit) return true;
-  if (!(intent == Intent::kRead ? is_page_readable(page) : is_page_writable(page))) return false;
+  if (!(intent == Intent::kRead ? is_page_readable(page) : is_page_writable(page, &mappings_))) return false;
   page_numbers_[entry] = page;
   pages_[entry] = generation_ << 2 | bit;
   return true;
@@ -219,24 +218,34 @@ bool TxMemory::make_writable() noexcept {
   return true;
 }
 
-// Only words that differ: a line may lie beside something that no registered thread writes.
-void TxMemory::store_lines() noexcept {
-  bool delayed = false;
+// Only words that differ: a line may lie beside something that no registered thread writes. Until see() answers false.
+template <class See>
+bool TxMemory::changed_words(See see) noexcept {
   for (std::uint32_t line = 0; line < count_; ++line) {
     if (lines_[line].written == 0) continue;
     for (std::size_t i = 0; i < kLineBytes; i += 8) {
       std::uint64_t now = 0, then = 0;
       __builtin_memcpy(&now, current(line) + i, 8);
       __builtin_memcpy(&then, original(line) + i, 8);
-      if (now == then) continue;
-      *reinterpret_cast<volatile std::uint64_t *>(lines_[line].address + i) = now;
-      if (knobs_.commit_delay_us != 0 && !delayed) sleep_ns(std::uint64_t{knobs_.commit_delay_us} * 1000);
-      delayed = true;
+      if (now != then && !see(lines_[line].address + i, now)) return false;
     }
   }
+  return true;
 }
 
-void TxMemory::publish(void *self) noexcept { static_cast<TxMemory *>(self)->store_lines(); }
+void TxMemory::publish() noexcept {
+  if (several_processes(slot_)) {  // only then does anybody outlive a kill
+    Staging staging;
+    if (changed_words([&](std::uint64_t address, std::uint64_t word) { return staging.add(address, word); }) && staging.store()) return;
+  }
+  bool delayed = knobs_.commit_delay_us == 0;
+  (void)changed_words([&](std::uint64_t address, std::uint64_t word) {
+    *reinterpret_cast<volatile std::uint64_t *>(address) = word;
+    if (!delayed) sleep_ns(std::uint64_t{knobs_.commit_delay_us} * 1000);
+    delayed = true;
+    return true;
+  });
+}
 
 bool TxMemory::commit() noexcept {
   if (dice_->falls(knobs_.conflict_ppm)) {
@@ -248,11 +257,10 @@ bool TxMemory::commit() noexcept {
   begin_publication(slot_, knobs_.stop_others != 0 ? Others::kStop : Others::kRunOn);
   const bool valid = is_valid() && !is_doomed();
   if (valid && knobs_.commit_delay_us != 0) sleep_ns(std::uint64_t{knobs_.commit_delay_us} * 1000);
-  if (!valid || !make_writable()) {
-    end_publication();
-    return fail(valid ? Cause::kPageFault : Cause::kConflict);
-  }
-  return publish_and_unlock(slot_, publish, this) || fail(Cause::kConflict);
+  const bool writable = valid && make_writable();
+  if (writable) publish();
+  end_publication();
+  return writable || fail(valid ? Cause::kPageFault : Cause::kConflict);
 }
 
 }  // namespace tmh::rtm

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "platform/rtm_emulation/domain.h"
+#include "platform/rtm_emulation/pages.h"
 #include "platform/rtm_emulation/policy.h"
 #include "platform/rtm_emulation/system.h"
 
@@ -61,8 +62,9 @@ class TxMemory {
   [[nodiscard]] std::uint8_t *original(std::uint32_t line) noexcept { return data_ + std::size_t{line} * 2 * kLineBytes; }
   [[nodiscard]] std::uint8_t *current(std::uint32_t line) noexcept { return original(line) + kLineBytes; }
 
-  static void publish(void *self) noexcept;
-  void store_lines() noexcept;
+  template <class See>
+  bool changed_words(See see) noexcept;
+  void publish() noexcept;
 
   Line *lines_ = nullptr;
   std::uint8_t *data_ = nullptr;
@@ -75,6 +77,7 @@ class TxMemory {
   std::uint32_t last_ = 0;                 // the line touched last
   std::uint32_t seq_ = 0;
   std::uint32_t slot_ = 0;
+  SharedMappings mappings_;
   Knobs knobs_{};
   Dice *dice_ = nullptr;
   Cause cause_{};
