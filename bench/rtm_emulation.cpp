@@ -125,9 +125,12 @@ class EmulationBench {
     if (tmh_rtm_emulation_start(1) <= 0) throw std::runtime_error("the emulator does not start");
     for (std::size_t round = 0; round < options_.rounds; ++round)
       for (std::size_t i = 0; i < kRowCount; ++i) emulated[i].push_back(measure(kRows[i].transaction));
-    Table table({"transaction", "plain us", "hardware us", "emulated us", "emulated, ns per access or page", "wanted us"});
-    for (std::size_t i = 0; i < kRowCount; ++i) add(i, plain[i], hardware[i], emulated[i], emulated[0], &table, &report);
-    std::printf("\nOne thread; median ±MAD %% of %zu rounds of %zu transactions\n", options_.rounds, options_.transactions);
+    Table table(
+        {"transaction", "plain us", "hardware us", "emulated us", "emulated, ns per access or page", "wanted us"});
+    for (std::size_t i = 0; i < kRowCount; ++i)
+      add(i, plain[i], hardware[i], emulated[i], emulated[0], &table, &report);
+    std::printf("\nOne thread; median ±MAD %% of %zu rounds of %zu transactions\n", options_.rounds,
+                options_.transactions);
     table.print();
     tmh_rtm_emulation_counters counters;
     tmh_rtm_emulation_get_counters(&counters);
@@ -146,20 +149,21 @@ class EmulationBench {
     const std::int64_t begin = now_ns();
     for (std::size_t attempts = 0; committed < options_.transactions; ++attempts) {
       if (attempts > 100 * options_.transactions) throw std::runtime_error("transactions do not commit");
-      committed += transaction() ? 1 : 0;
+      if (transaction()) ++committed;
     }
     return static_cast<double>(now_ns() - begin) / 1000 / static_cast<double>(committed);
   }
 
-  static void add(std::size_t i, const std::vector<double> &plain, const std::vector<double> &hardware, const std::vector<double> &emulated,
-                  const std::vector<double> &empty, Table *table, Report *report) {
+  static void add(std::size_t i, const std::vector<double> &plain, const std::vector<double> &hardware,
+                  const std::vector<double> &emulated, const std::vector<double> &empty, Table *table, Report *report) {
     Json json;
     put(json, "plain_us", summarize(plain));
     if (!hardware.empty()) put(json, "hardware_us", summarize(hardware));
     put(json, "emulated_us", summarize(emulated));
     std::string each = "-";
     if (kRows[i].units != 0) {
-      const double ns = (summarize(emulated).median - summarize(empty).median) * 1000 / static_cast<double>(kRows[i].units);
+      const double ns =
+          (summarize(emulated).median - summarize(empty).median) * 1000 / static_cast<double>(kRows[i].units);
       json["emulated_ns_per_unit"] = ns;
       each = number(ns);
     }

@@ -26,6 +26,15 @@ file(GLOB tmh_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*_test.cpp")
 if(NOT TARGET tmh_tool)
   list(FILTER tmh_tests EXCLUDE REGEX "/tool_[a-z_]*test\\.cpp$")
 endif()
+# tmh_discover_tests(<target> <test properties...>)
+function(tmh_discover_tests name)
+  # PRE_TEST: the list is read when ctest starts, so building never runs a program. gtest_discover_tests makes a test whose
+  # output says [  SKIPPED ] count as skipped; ./check prints how many and why.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES TEST_PREFIX "${name}."
+    WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
+    PROPERTIES ${ARGN} TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+endfunction()
+
 if(NOT TMH_HAVE_RTM_EMULATION)  # cmake/rtm_emulation.cmake has said why
   list(FILTER tmh_tests EXCLUDE REGEX "rtm_emulation[a-z_]*test\\.cpp$")
 endif()
@@ -67,12 +76,22 @@ foreach(source ${tmh_tests})
   else()
     set(properties LABELS unit)
   endif()
-  # PRE_TEST: the list is read when ctest starts, so building never runs a program. gtest_discover_tests makes a test whose
-  # output says [  SKIPPED ] count as skipped; ./check prints how many and why.
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES TEST_PREFIX "${name}."
-    WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
-    PROPERTIES ${properties} TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+  tmh_discover_tests(${name} ${properties})
 endforeach()
+
+# The emulator's checks again, compiled otherwise: other instructions, other frames.
+if(TMH_HAVE_RTM_EMULATION)
+  foreach(variant "O0;-O0" "O1_cet;-O1;-fcf-protection=full" "O2_native;-O2;-march=native")
+    list(POP_FRONT variant suffix)
+    set(name rtm_emulation_${suffix}_test)
+    add_executable(${name} "${PROJECT_SOURCE_DIR}/tests/rtm_emulation_test.cpp")
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    target_compile_options(${name} PRIVATE ${variant})
+    target_link_libraries(${name} PRIVATE tmh_test_support tmh_rtm_emulation GTest::gtest_main)
+    target_link_options(${name} PRIVATE LINKER:-z,now)
+    tmh_discover_tests(${name} LABELS unit)
+  endforeach()
+endif()
 
 # The house: rules about the tree, each with a test that the rule can be broken, and the installed package.
 # tmh_add_house_test(<name> <script> [arguments...]): exit status 77 and "SKIPPED: why" means skipped.

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <cwchar>
@@ -66,42 +66,45 @@ T hidden(T value) {
   return value;
 }
 
-#define UNARY_OF(type, name)                                                  \
-  Case {                                                                      \
-    #name, [](Digest *digest) {                                               \
+#define UNARY_OF(type, name)                                                \
+  Case {                                                                    \
+#name, [](Digest *digest) {                                               \
       for (const type x : kArguments<type>) digest->add(::name(hidden(x)));   \
-    }                                                                         \
+    } \
   }
-#define BINARY_OF(type, name)                                                                \
-  Case {                                                                                     \
-    #name, [](Digest *digest) {                                                              \
-      for (const type x : kArguments<type>) digest->add(::name(hidden(x), hidden(type(1.75)))); \
-    }                                                                                        \
+#define BINARY_OF(type, name)                                                              \
+  Case {                                                                                   \
+#name, [](Digest *digest) {                                                              \
+      for (const type x : kArguments<type>) digest->add(::name(hidden(x), hidden<type>(1.75))); \
+    } \
   }
 #define UNARY(name) UNARY_OF(double, name), UNARY_OF(float, name##f), UNARY_OF(long double, name##l)
 #define BINARY(name) BINARY_OF(double, name), BINARY_OF(float, name##f), BINARY_OF(long double, name##l)
 
 const Case kMath[] = {
-    UNARY(sin),    UNARY(cos),    UNARY(tan),    UNARY(asin),    UNARY(acos),   UNARY(atan),  UNARY(sinh),      UNARY(cosh),
-    UNARY(tanh),   UNARY(asinh),  UNARY(acosh),  UNARY(atanh),   UNARY(exp),    UNARY(exp2),  UNARY(expm1),     UNARY(log),
-    UNARY(log2),   UNARY(log10),  UNARY(log1p),  UNARY(sqrt),    UNARY(cbrt),   UNARY(erf),   UNARY(erfc),      UNARY(tgamma),
-    UNARY(floor),  UNARY(ceil),   UNARY(round),  UNARY(trunc),   UNARY(rint),   UNARY(lround), UNARY(llrint),   UNARY(logb),
-    UNARY(fabs),   UNARY(nearbyint), UNARY(ilogb), UNARY(j0),    UNARY(y1),     BINARY(pow),  BINARY(atan2),    BINARY(fmod),
-    BINARY(hypot), BINARY(fmax),  BINARY(fmin),  BINARY(fdim),   BINARY(remainder), BINARY(nextafter), BINARY(copysign),
+    UNARY(sin),   UNARY(cos),    UNARY(tan),        UNARY(asin),       UNARY(acos),      UNARY(atan),      UNARY(sinh),
+    UNARY(cosh),  UNARY(tanh),   UNARY(asinh),      UNARY(acosh),      UNARY(atanh),     UNARY(exp),       UNARY(exp2),
+    UNARY(expm1), UNARY(log),    UNARY(log2),       UNARY(log10),      UNARY(log1p),     UNARY(sqrt),      UNARY(cbrt),
+    UNARY(erf),   UNARY(erfc),   UNARY(tgamma),     UNARY(floor),      UNARY(ceil),      UNARY(round),     UNARY(trunc),
+    UNARY(rint),  UNARY(lround), UNARY(llrint),     UNARY(logb),       UNARY(fabs),      UNARY(nearbyint), UNARY(ilogb),
+    UNARY(j0),    UNARY(y1),     BINARY(pow),       BINARY(atan2),     BINARY(fmod),     BINARY(hypot),    BINARY(fmax),
+    BINARY(fmin), BINARY(fdim),  BINARY(remainder), BINARY(nextafter), BINARY(copysign),
 };
 
 char g_text[256] = "The quick brown fox jumps over the lazy dog; 12345, -67, 0x1F, 3.25e2";
 char g_room[512];
 
-#define CASE(name, ...)                                \
-  Case {                                               \
-    name, [](Digest *digest) {                         \
-      (void)digest;                                    \
-      __VA_ARGS__                                      \
-    }                                                  \
+#define CASE(name, ...)        \
+  Case {                       \
+    name, [](Digest *digest) { \
+      (void)digest;            \
+      __VA_ARGS__              \
+    }                          \
   }
 
-int compare_ints(const void *left, const void *right) { return *static_cast<const int *>(left) - *static_cast<const int *>(right); }
+int compare_ints(const void *left, const void *right) {
+  return *static_cast<const int *>(left) - *static_cast<const int *>(right);
+}
 
 const Case kLibc[] = {
     CASE("strlen", digest->add(::strlen(g_text));),
@@ -121,14 +124,14 @@ const Case kLibc[] = {
     CASE("strncpy", ::strncpy(g_room, g_text, 30); g_room[30] = 0; digest->add_text(g_room);),
     CASE("stpcpy", digest->add(::stpcpy(g_room, g_text) - g_room); digest->add_text(g_room);),
     CASE("strcat", g_room[0] = 0; ::strcat(g_room, g_text); ::strcat(g_room, "!"); digest->add_text(g_room);),
-    CASE("memcpy", ::memcpy(g_room, g_text, hidden(70)); digest->add_text(g_room);),
-    CASE("memmove", ::strcpy(g_room, g_text); ::memmove(g_room + 3, g_room, hidden(60)); digest->add_text(g_room);),
-    CASE("mempcpy", digest->add(static_cast<char *>(::mempcpy(g_room, g_text, hidden(65))) - g_room);),
-    CASE("memset", ::memset(g_room, 'x', hidden(400)); g_room[400] = 0; digest->add_text(g_room);),
-    CASE("memcmp", digest->add(::memcmp(g_text, "The quick brown fux", hidden(19)) < 0);),
+    CASE("memcpy", ::memcpy(g_room, g_text, hidden<std::size_t>(70)); digest->add_text(g_room);),
+    CASE("memmove", ::strcpy(g_room, g_text); ::memmove(g_room + 3, g_room, hidden<std::size_t>(60)); digest->add_text(g_room);),
+    CASE("mempcpy", digest->add(static_cast<char *>(::mempcpy(g_room, g_text, hidden<std::size_t>(65))) - g_room);),
+    CASE("memset", ::memset(g_room, 'x', hidden<std::size_t>(400)); g_room[400] = 0; digest->add_text(g_room);),
+    CASE("memcmp", digest->add(::memcmp(g_text, "The quick brown fux", hidden<std::size_t>(19)) < 0);),
     CASE("memchr", digest->add(static_cast<char *>(::memchr(g_text, 'z', sizeof g_text)) - g_text);),
-    CASE("memrchr", digest->add(static_cast<const char *>(::memrchr(g_text, 'e', hidden(60))) - g_text);),
-    CASE("memmem", digest->add(static_cast<char *>(::memmem(g_text, hidden(70), "dog", 3)) - g_text);),
+    CASE("memrchr", digest->add(static_cast<const char *>(::memrchr(g_text, 'e', hidden<std::size_t>(60))) - g_text);),
+    CASE("memmem", digest->add(static_cast<char *>(::memmem(g_text, hidden<std::size_t>(70), "dog", 3)) - g_text);),
     CASE("rawmemchr", digest->add(static_cast<char *>(::rawmemchr(g_text, ';')) - g_text);),
     CASE("strtol", digest->add(::strtol(hidden("-12345678901"), nullptr, 10));),
     CASE("strtoul", digest->add(::strtoul(hidden("0xFFEEDD"), nullptr, 0));),
@@ -180,24 +183,52 @@ const Case kCpp[] = {
     CASE("vector", std::vector<int> v; for (int i = 0; i < 100; ++i) v.push_back(i * i); sum(digest, v);),
     CASE("sort", auto v = numbers(200); std::sort(v.begin(), v.end()); sum(digest, v);),
     CASE("stable_sort", auto v = numbers(100); std::stable_sort(v.begin(), v.end()); sum(digest, v);),
-    CASE("partial_sort", auto v = numbers(100); std::partial_sort(v.begin(), v.begin() + 10, v.end()); for (std::size_t i = 0; i < 10; ++i) digest->add(v[i]);),
-    CASE("nth_element", auto v = numbers(99); std::nth_element(v.begin(), v.begin() + 49, v.end()); digest->add(v[49]);),
-    CASE("make_heap", auto v = numbers(60); std::make_heap(v.begin(), v.end()); std::sort_heap(v.begin(), v.end()); sum(digest, v);),
+    CASE("partial_sort", auto v = numbers(100); std::partial_sort(v.begin(), v.begin() + 10, v.end());
+         for (std::size_t i = 0; i < 10; ++i) digest->add(v[i]);),
+    CASE("nth_element", auto v = numbers(99); std::nth_element(v.begin(), v.begin() + 49, v.end());
+         digest->add(v[49]);),
+    CASE("make_heap", auto v = numbers(60); std::make_heap(v.begin(), v.end()); std::sort_heap(v.begin(), v.end());
+         sum(digest, v);),
     CASE("accumulate", const auto v = numbers(100); digest->add(std::accumulate(v.begin(), v.end(), 0l));),
-    CASE("inner_product", const auto v = numbers(50); digest->add(std::inner_product(v.begin(), v.end(), v.begin(), 0l));),
-    CASE("partial_sum", auto v = numbers(50); std::partial_sum(v.begin(), v.end(), v.begin(), [](int a, int b) { return (a + b) & 0xFFFF; }); sum(digest, v);),
-    CASE("reverse and rotate", auto v = numbers(50); std::reverse(v.begin(), v.end()); std::rotate(v.begin(), v.begin() + 7, v.end()); sum(digest, v);),
-    CASE("unique", auto v = numbers(80); for (int &i : v) i %= 4; v.erase(std::unique(v.begin(), v.end()), v.end()); sum(digest, v);),
-    CASE("next_permutation", std::array<int, 6> a = {0, 1, 2, 3, 4, 5}; for (int i = 0; i < 100; ++i) std::next_permutation(a.begin(), a.end()); sum(digest, a);),
-    CASE("map", std::map<int, int> m; for (int i : numbers(60)) m[i] += i; for (const auto &[k, v] : m) digest->add(k + v);),
-    CASE("set", const auto v = numbers(60); std::set<int> s(v.begin(), v.end()); sum(digest, s); s.erase(s.begin()); digest->add(s.size());),
-    CASE("unordered_map", std::unordered_map<int, int> m; for (int i : numbers(60)) m[i] = i; long t = 0; for (const auto &[k, v] : m) t += k ^ v; digest->add(t); digest->add(m.size());),
-    CASE("deque", std::deque<int> d; for (int i : numbers(50)) (i & 1) != 0 ? d.push_back(i) : d.push_front(i); sum(digest, d);),
-    CASE("list", std::list<int> l; for (int i : numbers(30)) l.push_back(i); l.sort(); sum(digest, l);),
-    CASE("string", std::string s; for (int i = 0; i < 30; ++i) s += std::to_string(i * 37); digest->add_text(s.c_str());),
-    CASE("string::find", const std::string s = g_text; digest->add(s.find("fox")); digest->add(s.rfind('o')); digest->add(s.find_first_of("xyz"));),
-    CASE("string::replace", std::string s = g_text; s.replace(4, 5, "slow and careful"); s.insert(0, "> "); digest->add_text(s.c_str());),
-    CASE("to_chars", std::to_chars_result r = std::to_chars(g_room, g_room + 100, 3.0e-7); *r.ptr = 0; digest->add_text(g_room);),
+    CASE("inner_product", const auto v = numbers(50);
+         digest->add(std::inner_product(v.begin(), v.end(), v.begin(), 0l));),
+    CASE("partial_sum", auto v = numbers(50);
+         std::partial_sum(v.begin(), v.end(), v.begin(), [](int a, int b) { return (a + b) & 0xFFFF; });
+         sum(digest, v);),
+    CASE("reverse and rotate", auto v = numbers(50); std::reverse(v.begin(), v.end());
+         std::rotate(v.begin(), v.begin() + 7, v.end()); sum(digest, v);),
+    CASE("unique", auto v = numbers(80); for (int &i
+                                              : v) i %= 4;
+         v.erase(std::unique(v.begin(), v.end()), v.end()); sum(digest, v);),
+    CASE("next_permutation", std::array<int, 6> a = {0, 1, 2, 3, 4, 5};
+         for (int i = 0; i < 100; ++i) std::next_permutation(a.begin(), a.end()); sum(digest, a);),
+    CASE("map", std::map<int, int> m; for (int i
+                                           : numbers(60)) m[i] += i;
+         for (const auto &[k, v]
+              : m) digest->add(k + v);),
+    CASE("set", const auto v = numbers(60); std::set<int> s(v.begin(), v.end()); sum(digest, s); s.erase(s.begin());
+         digest->add(s.size());),
+    CASE("unordered_map", std::unordered_map<int, int> m; for (int i
+                                                               : numbers(60)) m[i] = i;
+         long t = 0; for (const auto &[k, v]
+                          : m) t += k ^ v;
+         digest->add(t); digest->add(m.size());),
+    CASE("deque", std::deque<int> d; for (int i
+                                          : numbers(50))(i & 1) != 0
+                                         ? d.push_back(i)
+                                         : d.push_front(i);
+         sum(digest, d);),
+    CASE("list", std::list<int> l; for (int i
+                                        : numbers(30)) l.push_back(i);
+         l.sort(); sum(digest, l);),
+    CASE("string", std::string s; for (int i = 0; i < 30; ++i) s += std::to_string(i * 37);
+         digest->add_text(s.c_str());),
+    CASE("string::find", const std::string s = g_text; digest->add(s.find("fox")); digest->add(s.rfind('o'));
+         digest->add(s.find_first_of("xyz"));),
+    CASE("string::replace", std::string s = g_text; s.replace(4, 5, "slow and careful"); s.insert(0, "> ");
+         digest->add_text(s.c_str());),
+    CASE("to_chars", std::to_chars_result r = std::to_chars(g_room, g_room + 100, 3.0e-7); *r.ptr = 0;
+         digest->add_text(g_room);),
     CASE("from_chars", double d = 0; const char *t = "2.5e10"; std::from_chars(t, t + 6, d); digest->add(d);),
     CASE("stod", digest->add(std::stod("1.25e-3")); digest->add(std::stoi("77"));),
     CASE("gcd, lcm", digest->add(std::gcd(hidden(123456), 7890)); digest->add(std::lcm(hidden(12), 18));),
@@ -205,8 +236,10 @@ const Case kCpp[] = {
     CASE("beta", digest->add(std::beta(hidden(2.5), 1.5));),
     CASE("legendre", digest->add(std::legendre(3u, hidden(0.3)));),
     CASE("riemann_zeta", digest->add(std::riemann_zeta(hidden(2.5)));),
-    CASE("fmt::format_to integers", *fmt::format_to(g_room, "{} {:#x} {:>8}|", 4711, 255, -3) = 0; digest->add_text(g_room);),
-    CASE("fmt::format_to floating", *fmt::format_to(g_room, "{} {:.3e} {:g}", 0.1, 12345.678, 1e-9) = 0; digest->add_text(g_room);),
+    CASE("fmt::format_to integers", *fmt::format_to(g_room, "{} {:#x} {:>8}|", 4711, 255, -3) = 0;
+         digest->add_text(g_room);),
+    CASE("fmt::format_to floating", *fmt::format_to(g_room, "{} {:.3e} {:g}", 0.1, 12345.678, 1e-9) = 0;
+         digest->add_text(g_room);),
 };
 
 class RtmEmulationFunctions : public testing::Test {

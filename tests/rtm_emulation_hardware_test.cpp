@@ -29,7 +29,8 @@ volatile unsigned char *fresh_page() {
   static std::size_t left = 0;
   if (left == 0) {
     left = 4096;
-    next = static_cast<unsigned char *>(::mmap(nullptr, left * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    next = static_cast<unsigned char *>(
+        ::mmap(nullptr, left * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     ::madvise(next, left * 4096, MADV_NOHUGEPAGE);
   }
   --left;
@@ -52,34 +53,49 @@ struct Case {
 const Case kCases[] = {
     {"empty", [] { return attempt([] {}); }},
     {"one store", [] { return attempt([] { g_word = g_word + 1; }); }},
-    {"one hundred lines", [] { return attempt([] {
-       for (std::size_t i = 0; i < 100; ++i) g_large[i * 64] = 1;
-     }); }},
+    {"one hundred lines",
+     [] {
+       return attempt([] {
+         for (std::size_t i = 0; i < 100; ++i) g_large[i * 64] = 1;
+       });
+     }},
     {"xabort 0", [] { return attempt([] { rtm_abort<0>(); }); }},
     {"xabort 0x5A", [] { return attempt([] { rtm_abort<0x5A>(); }); }},
     {"xabort 255", [] { return attempt([] { rtm_abort<255>(); }); }},
     {"xabort when nested", [] { return attempt([] { (void)attempt([] { rtm_abort<7>(); }); }); }},
-    {"xabort behind a nested one", [] { return attempt([] {
-       (void)attempt([] {});
-       rtm_abort<8>();
-     }); }},
+    {"xabort behind a nested one",
+     [] {
+       return attempt([] {
+         (void)attempt([] {});
+         rtm_abort<8>();
+       });
+     }},
     {"seven levels", [] { return nest<7>(); }},
     {"eight levels", [] { return nest<8>(); }},
-    {"written lines beyond every cache", [] { return attempt([] {
-       for (std::size_t i = 0; i < kLargeBytes; i += 64) g_large[i] = 1;
-     }); }},
-    {"a set's ways", [] { return attempt([] {
-       for (std::size_t i = 0; i < 64; ++i) g_large[i * 4096] = 1;
-     }); }},
-    {"a page read first", [] {
+    {"written lines beyond every cache",
+     [] {
+       return attempt([] {
+         for (std::size_t i = 0; i < kLargeBytes; i += 64) g_large[i] = 1;
+       });
+     }},
+    {"a set's ways",
+     [] {
+       return attempt([] {
+         for (std::size_t i = 0; i < 64; ++i) g_large[i * 4096] = 1;
+       });
+     }},
+    {"a page read first",
+     [] {
        volatile unsigned char *page = fresh_page();
        return attempt([page] { g_word = page[0]; });
      }},
-    {"a page written first", [] {
+    {"a page written first",
+     [] {
        volatile unsigned char *page = fresh_page();
        return attempt([page] { page[0] = 1; });
      }},
-    {"the zero page written", [] {
+    {"the zero page written",
+     [] {
        volatile unsigned char *page = fresh_page();
        g_word = page[0];
        return attempt([page] { page[0] = 1; });
@@ -88,23 +104,36 @@ const Case kCases[] = {
     {"a page fault when nested", [] { return attempt([] { (void)attempt([] { g_word = *g_null; }); }); }},
     {"division by zero", [] { return attempt([] { g_word = g_one / g_zero; }); }},
     {"ud2", [] { return attempt([] { asm volatile("ud2"); }); }},
-    {"syscall", [] { return attempt([] {
-       long number = 39;
-       asm volatile("syscall" : "+a"(number) : : "rcx", "r11", "memory");
-     }); }},
-    {"cpuid", [] { return attempt([] {
-       unsigned a = 0, b = 0, c = 0, d = 0;
-       asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-     }); }},
+    {"syscall",
+     [] {
+       return attempt([] {
+         long number = 39;
+         asm volatile("syscall" : "+a"(number) : : "rcx", "r11", "memory");
+       });
+     }},
+    {"cpuid",
+     [] {
+       return attempt([] {
+         unsigned a = 0, b = 0, c = 0, d = 0;
+         asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+       });
+     }},
     {"pause", [] { return attempt([] { asm volatile("pause"); }); }},
     {"int3", [] { return attempt([] { asm volatile("int3"); }); }},
-    {"rdtsc", [] { return attempt([] { asm volatile("rdtsc" : : : "rax", "rdx"); }); }},
-    {"mfence and a locked add", [] { return attempt([] { asm volatile("mfence\n\tlock addl $1, %0" : "+m"(g_word)); }); }},
-    {"string instructions", [] { return attempt([] {
-       void *to = const_cast<unsigned char *>(g_large);
-       std::size_t count = 500;
-       asm volatile("rep stosb" : "+D"(to), "+c"(count) : "a"(1) : "memory");
-     }); }},
+    {"rdtsc", [] { return attempt([] {
+                     asm volatile("rdtsc" : : : "rax", "rdx");
+                   }); }},
+    {"mfence and a locked add",
+     [] { return attempt([] { asm volatile("mfence\n\tlock addl $1, %0"
+                                           : "+m"(g_word)); }); }},
+    {"string instructions",
+     [] {
+       return attempt([] {
+         void *to = const_cast<unsigned char *>(g_large);
+         std::size_t count = 500;
+         asm volatile("rep stosb" : "+D"(to), "+c"(count) : "a"(1) : "memory");
+       });
+     }},
 };
 constexpr std::size_t kCaseCount = std::size(kCases);
 constexpr int kAttempts = 300;
@@ -132,7 +161,8 @@ bool has_working_rtm() {
 
 TEST(RtmEmulationHardware, GivesTheSameStatuses) {
   if (!has_working_rtm()) GTEST_SKIP() << "this processor has no RTM that commits: nothing to compare with";
-  ASSERT_EQ(tmh_rtm_emulation_state(), TMH_RTM_EMULATION_OFF) << "started by the environment: hardware cannot be asked any more";
+  ASSERT_EQ(tmh_rtm_emulation_state(), TMH_RTM_EMULATION_OFF)
+      << "started by the environment: hardware cannot be asked any more";
   void *large = ::mmap(nullptr, kLargeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(large, MAP_FAILED);
   prefault(large, kLargeBytes);

@@ -31,11 +31,13 @@ void randomize(std::mt19937_64 *random, StreamState *state) {
 
 // Empty: the same.
 std::string difference(const StreamState &plain, const StreamState &inside) {
-  constexpr const char *kNames[16] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"};
+  constexpr const char *kNames[16] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
+                                      "r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
   std::string text;
   for (std::size_t i = 0; i < 15; ++i)
     if (plain.gpr[i] != inside.gpr[i])
-      text += std::string(kNames[i]) + " " + std::to_string(plain.gpr[i]) + " inside " + std::to_string(inside.gpr[i]) + "; ";
+      text += std::string(kNames[i]) + " " + std::to_string(plain.gpr[i]) + " inside " + std::to_string(inside.gpr[i]) +
+              "; ";
   if (((plain.flags ^ inside.flags) & (kArithmeticFlags | 0x400)) != 0)
     text += "flags " + std::to_string(plain.flags) + " inside " + std::to_string(inside.flags) + "; ";
   for (std::size_t i = 0; i < 16; ++i)
@@ -66,7 +68,8 @@ TEST(RtmEmulationStreams, RandomInstructionsDoTheSameInsideAndOutside) {
     state = start;
     runner.run_transaction(stream, &state);
     tmh_rtm_emulation_get_counters(&counters);
-    ASSERT_EQ(state.status, ~std::uint64_t{0}) << "stream " << streams << " aborted:\n" << tmh::test::disassembled(stream);
+    ASSERT_EQ(state.status, ~std::uint64_t{0}) << "stream " << streams << " aborted:\n"
+                                               << tmh::test::disassembled(stream);
     ASSERT_EQ(difference(plain, state), "") << "stream " << streams << ":\n" << tmh::test::disassembled(stream);
     ASSERT_EQ(stack, runner.stack()) << "the stack, stream " << streams;
     ++committed;

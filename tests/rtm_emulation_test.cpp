@@ -151,7 +151,8 @@ TEST_F(RtmEmulation, BadPointersAbortWithZeroAndNoSignal) {
 }
 
 TEST_F(RtmEmulation, FirstTouchOfAPageAbortsWithZero) {
-  auto *memory = static_cast<volatile char *>(::mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto *memory = static_cast<volatile char *>(
+      ::mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   volatile char sink = 0;
   EXPECT_EQ(attempt([&] { sink = memory[0]; }), 0u);
   EXPECT_EQ(attempt([&] { memory[4096] = 1; }), 0u);
@@ -165,7 +166,8 @@ TEST_F(RtmEmulation, FirstTouchOfAPageAbortsWithZero) {
 }
 
 TEST_F(RtmEmulation, ProtectedPagesAbortWithZero) {
-  auto *memory = static_cast<volatile char *>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto *memory =
+      static_cast<volatile char *>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   memory[0] = 1;
   volatile char sink = 0;
   ASSERT_EQ(::mprotect(const_cast<char *>(memory), 4096, PROT_READ), 0);
@@ -201,7 +203,8 @@ TEST_F(RtmEmulation, FirstTouchMayBeAllowed) {
   tmh_rtm_emulation_get_knobs(&knobs);
   knobs.strict_first_touch = 0;
   ASSERT_EQ(tmh_rtm_emulation_set_knobs(&knobs), 0);
-  auto *memory = static_cast<volatile char *>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto *memory =
+      static_cast<volatile char *>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   EXPECT_EQ(attempt([&] { memory[0] = 1; }), kRtmCommitted);
   EXPECT_EQ(memory[0], 1);
   ::munmap(const_cast<char *>(memory), 4096);
@@ -365,7 +368,8 @@ TEST_F(RtmEmulation, RedZoneAndStackAreTheProgramsOwn) {
 }
 
 TEST_F(RtmEmulation, RewrittenCodeIsDecodedAgain) {
-  auto *code = static_cast<unsigned char *>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto *code = static_cast<unsigned char *>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   const unsigned char returns[] = {0xB8, 1, 0, 0, 0, 0xC3};  // mov eax, 1; ret
   std::memcpy(code, returns, sizeof returns);
   const auto function = reinterpret_cast<int (*)()>(code);
@@ -379,7 +383,8 @@ TEST_F(RtmEmulation, RewrittenCodeIsDecodedAgain) {
 }
 
 TEST_F(RtmEmulation, NamedCodeIsPatched) {
-  auto *code = static_cast<unsigned char *>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto *code = static_cast<unsigned char *>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   // xbegin +9; xabort 7 -> fallback; mov eax, 5; ret; fallback: ret
   const unsigned char bytes[] = {0xC7, 0xF8, 9, 0, 0, 0, 0xC6, 0xF8, 7, 0xB8, 5, 0, 0, 0, 0xC3, 0xC3};
   std::memcpy(code, bytes, sizeof bytes);
@@ -449,7 +454,8 @@ TEST_F(RtmEmulation, TheProgramsOwnFaultHandlersGoOn) {
   struct sigaction action = {}, old = {};
   action.sa_sigaction = [](int, siginfo_t *info, void *) {
     faults = faults + 1;
-    ::mprotect(reinterpret_cast<void *>(reinterpret_cast<std::uintptr_t>(info->si_addr) & ~4095ul), 4096, PROT_READ | PROT_WRITE);
+    ::mprotect(reinterpret_cast<void *>(reinterpret_cast<std::uintptr_t>(info->si_addr) & ~4095ul), 4096,
+               PROT_READ | PROT_WRITE);
   };
   action.sa_flags = SA_SIGINFO;
   ASSERT_EQ(::sigaction(SIGSEGV, &action, &old), 0);

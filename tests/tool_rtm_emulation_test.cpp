@@ -23,7 +23,8 @@ long counted(const ProgramEnd &end, const std::string &what) {
   const std::size_t at = end.err.find(what);
   if (at == std::string::npos) return 0;
   std::size_t begin = at;
-  while (begin > 0 && (std::isdigit(static_cast<unsigned char>(end.err[begin - 1])) != 0 || end.err[begin - 1] == ' ')) --begin;
+  while (begin > 0 && (std::isdigit(static_cast<unsigned char>(end.err[begin - 1])) != 0 || end.err[begin - 1] == ' '))
+    --begin;
   return std::atol(end.err.c_str() + begin);
 }
 
@@ -34,9 +35,13 @@ void expect_exact(const ProgramEnd &end, long sum) {
   EXPECT_EQ(end.err.find("unsupported"), std::string::npos) << end.err;
 }
 
-TEST(ToolRtmEmulation, AnOutsideProgramElidesItsLock) { expect_exact(emulated({"--", TMH_ELIDED_COUNTERS, "tutorial", "2", "5000"}), 10'000); }
+TEST(ToolRtmEmulation, AnOutsideProgramElidesItsLock) {
+  expect_exact(emulated({"--", TMH_ELIDED_COUNTERS, "tutorial", "2", "5000"}), 10'000);
+}
 
-TEST(ToolRtmEmulation, ElisionInGlibcsStyleWorks) { expect_exact(emulated({"--", TMH_ELIDED_COUNTERS, "adaptive", "2", "5000"}), 10'000); }
+TEST(ToolRtmEmulation, ElisionInGlibcsStyleWorks) {
+  expect_exact(emulated({"--", TMH_ELIDED_COUNTERS, "adaptive", "2", "5000"}), 10'000);
+}
 
 TEST(ToolRtmEmulation, GlibcsOwnElisionWorks) {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -52,7 +57,8 @@ TEST(ToolRtmEmulation, GlibcsOwnElisionWorks) {
 }
 
 TEST(ToolRtmEmulation, KnobsReachTheProgram) {
-  const ProgramEnd end = emulated({"--knob", "spurious-ppm=1000000", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "100"});
+  const ProgramEnd end =
+      emulated({"--knob", "spurious-ppm=1000000", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "100"});
   EXPECT_EQ(end.exit_code, 0) << end.err;
   EXPECT_EQ(end.out, "100 elided 0\n");
 }

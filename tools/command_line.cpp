@@ -157,12 +157,11 @@ class CommandLine {
         ->take_all();
     sub->add_option("--domain", rtm_emulate_.domain,
                     "file that several such programs share, when they share memory in which they commit");
-    sub->footer(fmt::format("Example: tmh rtm-emulate --stats --knob ways=4 -- ./elided-bench 2\n"
-                            "Exit code: the program's. Manual page: tmh-rtm-emulation(7).\n{}",
-                            kExitCodes));
-    sub->final_callback([this] {
-      chosen_ = [this] { return tools::run(rtm_emulate_); };
-    });
+    sub->footer(
+        fmt::format("Example: tmh rtm-emulate --stats --knob ways=4 -- ./elided-bench 2\n"
+                    "Exit code: the program's. Manual page: tmh-rtm-emulation(7).\n{}",
+                    kExitCodes));
+    sub->final_callback([this] { chosen_ = [this] { return tools::run(rtm_emulate_); }; });
   }
 
   CLI::App app_{

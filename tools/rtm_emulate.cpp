@@ -28,9 +28,10 @@ std::string find_library() {
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (const fs::path &candidate : {folder / kLibrary, folder / ".." / TMH_LIBDIR / kLibrary})
     if (fs::exists(candidate, error)) return fs::weakly_canonical(candidate, error).string();
-  throw Error(Errc::kRtmUnavailable, fmt::format("{} is neither beside this program nor in ../{}: it is built on x86-64 Linux where "
-                                                 "Zydis is installed; TMH_RTM_EMULATION_LIBRARY may name it",
-                                                 kLibrary, TMH_LIBDIR));
+  throw Error(Errc::kRtmUnavailable,
+              fmt::format("{} is neither beside this program nor in ../{}: it is built on x86-64 Linux where "
+                          "Zydis is installed; TMH_RTM_EMULATION_LIBRARY may name it",
+                          kLibrary, TMH_LIBDIR));
 }
 
 void set(const std::string &name, const std::string &value) { ::setenv(name.c_str(), value.c_str(), 1); }
@@ -40,7 +41,8 @@ void set_knob(const std::string &knob) {
   const std::size_t equals = knob.find('=');
   if (equals == std::string::npos || equals == 0) throw Error(Errc::kBadArgument, knob + " is not NAME=VALUE");
   std::string name = knob.substr(0, equals);
-  for (char &letter : name) letter = letter == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  for (char &letter : name)
+    letter = letter == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
   set("TMH_RTM_EMULATION_" + name, knob.substr(equals + 1));
 }
 
@@ -59,7 +61,8 @@ Exit run(const RtmEmulateCommand &command) {
   for (const std::string &word : command.program) arguments.push_back(const_cast<char *>(word.c_str()));
   arguments.push_back(nullptr);
   ::execvp(arguments[0], arguments.data());
-  throw Error(errno == EACCES ? Errc::kPermission : Errc::kIo, fmt::format("{}: {}", command.program[0], std::strerror(errno)));
+  throw Error(errno == EACCES ? Errc::kPermission : Errc::kIo,
+              fmt::format("{}: {}", command.program[0], std::strerror(errno)));
 }
 
 }  // namespace tmh::tools

@@ -40,7 +40,8 @@ int start(bool force) noexcept {
   const char *path = std::getenv("TMH_RTM_EMULATION_DOMAIN");
   prepare_decoder();
   prepare_pages();
-  if (!open_domain(path) || !open_staging() || !install_handlers() || !register_thread() || ::pthread_atfork(nullptr, nullptr, in_child) != 0) {
+  if (!open_domain(path) || !open_staging() || !install_handlers() || !register_thread() ||
+      ::pthread_atfork(nullptr, nullptr, in_child) != 0) {
     std::fprintf(stderr, "tmh-rtm-emulation: cannot start\n");
     return TMH_RTM_EMULATION_FAILED;
   }
@@ -57,7 +58,8 @@ __attribute__((constructor)) void start_as_environment_says() noexcept {
   const bool is_auto = mode == nullptr || std::strcmp(mode, "auto") == 0;
   const bool is_right = is_off || is_forced || is_auto;
   if (!is_right) std::fprintf(stderr, "tmh-rtm-emulation: TMH_RTM_EMULATION=%s: auto, force or off\n", mode);
-  if (!parse_environment(&g_knobs[0]) || !is_right) ::_exit(64);  // a test that runs with other knobs than it names is worth nothing
+  if (!parse_environment(&g_knobs[0]) || !is_right)
+    ::_exit(64);  // a test that runs with other knobs than it names is worth nothing
   if (!is_off && (is_forced || !has_rtm())) (void)start(is_forced);
 }
 
@@ -69,7 +71,9 @@ __attribute__((destructor)) void report_at_end() noexcept {
 }  // namespace
 
 Knobs current_knobs() noexcept { return g_knobs[g_knobs_now.load(std::memory_order_acquire)]; }
-bool is_running() noexcept { return g_state.load(std::memory_order_relaxed) > TMH_RTM_EMULATION_OFF; }  // relaxed: set once, early
+bool is_running() noexcept {
+  return g_state.load(std::memory_order_relaxed) > TMH_RTM_EMULATION_OFF;
+}  // relaxed: set once, early
 
 }  // namespace tmh::rtm
 
@@ -104,8 +108,9 @@ void tmh_rtm_emulation_get_counters(tmh_rtm_emulation_counters *counters) {
   counters->unsupported = by(Cause::kUnsupported);
   counters->over_budget = by(Cause::kBudget);
   counters->faults = by(Cause::kFault);
-  counters->zero = counters->page_faults + counters->system_calls + counters->unsupported + counters->over_budget + counters->faults +
-                   by(Cause::kSpurious);
+  counters->too_deep = by(Cause::kNesting);
+  counters->zero = counters->page_faults + counters->system_calls + counters->unsupported + counters->over_budget +
+                   counters->faults + counters->too_deep + by(Cause::kSpurious);
   counters->nested = from.nested.load();
   counters->injected = from.injected.load() + by(Cause::kSpurious);
   counters->instructions = from.instructions.load();
@@ -113,7 +118,9 @@ void tmh_rtm_emulation_get_counters(tmh_rtm_emulation_counters *counters) {
   counters->recovered = from.recovered.load();
 }
 
-uint64_t tmh_rtm_emulation_explicit_aborts(uint8_t code) { return is_running() ? shared().counters.by_code[code].load() : 0; }
+uint64_t tmh_rtm_emulation_explicit_aborts(uint8_t code) {
+  return is_running() ? shared().counters.by_code[code].load() : 0;
+}
 
 uint64_t tmh_rtm_emulation_refused(const char *mnemonic) {
   if (!is_running()) return 0;

@@ -47,7 +47,11 @@ const ZydisDecodedOperand *memory_operand(const Decoded &decoded) noexcept {
 bool set_memory(const Decoded &decoded, const ZydisDecodedOperand &operand, Op *op) noexcept {
   const ZydisDecodedOperandMem &memory = operand.mem;
   if (memory.type == ZYDIS_MEMOP_TYPE_VSIB || memory.type == ZYDIS_MEMOP_TYPE_MIB) return false;
-  op->memory = {memory.disp.has_displacement != 0 ? memory.disp.value : 0, kNoRegister, kNoRegister, memory.scale, 0,
+  op->memory = {memory.disp.has_displacement != 0 ? memory.disp.value : 0,
+                kNoRegister,
+                kNoRegister,
+                memory.scale,
+                0,
                 decoded.instruction.address_width == 32};
   if (memory.base == ZYDIS_REGISTER_RIP || memory.base == ZYDIS_REGISTER_EIP)
     op->memory.displacement += static_cast<std::int64_t>(op->next);
@@ -89,7 +93,8 @@ ZydisRegister renamed(ZydisRegister reg, std::int8_t to) noexcept {
   const ZydisRegisterClass kind = ZydisRegisterGetClass(reg);
   // Class GPR8 numbers AH to BH between BL and SPL.
   if (kind == ZYDIS_REGCLASS_GPR8)
-    return to < 4 ? static_cast<ZydisRegister>(ZYDIS_REGISTER_AL + to) : static_cast<ZydisRegister>(ZYDIS_REGISTER_SPL + (to - 4));
+    return to < 4 ? static_cast<ZydisRegister>(ZYDIS_REGISTER_AL + to)
+                  : static_cast<ZydisRegister>(ZYDIS_REGISTER_SPL + (to - 4));
   return ZydisRegisterEncode(kind, static_cast<ZyanU8>(to));
 }
 
@@ -271,13 +276,15 @@ bool set_string(const Decoded &decoded, StringKind kind, Op *op) noexcept {
   op->repeat = (instruction.attributes & ZYDIS_ATTRIB_HAS_REPNE) != 0 ? Repeat::kRepNe
                : (instruction.attributes & kAnyRep) != 0              ? Repeat::kRep
                                                                       : Repeat::kOnce;
-  return memory != nullptr && instruction.address_width == 64 && (instruction.attributes & ZYDIS_ATTRIB_HAS_SEGMENT_FS) == 0 &&
+  return memory != nullptr && instruction.address_width == 64 &&
+         (instruction.attributes & ZYDIS_ATTRIB_HAS_SEGMENT_FS) == 0 &&
          (instruction.attributes & ZYDIS_ATTRIB_HAS_SEGMENT_GS) == 0;
 }
 
 // Only when the offset is a register does it choose the byte, too.
 bool is_bit_string(const Decoded &decoded) noexcept {
-  return decoded.operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY && decoded.operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
+  return decoded.operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+         decoded.operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
 }
 bool set_bit_string(const Decoded &decoded, std::uint8_t sub, Op *op) noexcept {
   op->kind = OpKind::kBitString;
@@ -299,7 +306,8 @@ bool classify(const Decoded &decoded, Op *op) noexcept {
   const ZydisDecodedInstruction &instruction = decoded.instruction;
   const bool is_wide = instruction.operand_width == 64;
   if (is_no_operation(instruction.mnemonic)) return as(OpKind::kNop);
-  if (aborts_on_hardware(instruction)) return as(instruction.mnemonic == ZYDIS_MNEMONIC_INT3 ? OpKind::kInt3 : OpKind::kSystem);
+  if (aborts_on_hardware(instruction))
+    return as(instruction.mnemonic == ZYDIS_MNEMONIC_INT3 ? OpKind::kInt3 : OpKind::kSystem);
   switch (instruction.mnemonic) {
     case ZYDIS_MNEMONIC_INT3:
       return as(OpKind::kInt3);
@@ -388,7 +396,8 @@ bool classify(const Decoded &decoded, Op *op) noexcept {
     default:
       break;
   }
-  if (instruction.meta.category == ZYDIS_CATEGORY_COND_BR) return as(OpKind::kJumpIf, condition_of(decoded)) && set_source(decoded, op);
+  if (instruction.meta.category == ZYDIS_CATEGORY_COND_BR)
+    return as(OpKind::kJumpIf, condition_of(decoded)) && set_source(decoded, op);
   if (is_unsupported(decoded)) return false;
   const ZydisDecodedOperand *memory = memory_operand(decoded);
   if (memory == nullptr) return as(OpKind::kNative);
@@ -401,14 +410,16 @@ bool fetch(std::uint64_t rip, Decoded *decoded) noexcept {
   std::size_t count = kInstructionBytesMax;
   if (!try_copy_bytes(decoded->found, reinterpret_cast<const void *>(rip), count)) {
     count = kPageBytes - rip % kPageBytes;  // the next page may not be there
-    if (count > kInstructionBytesMax || !try_copy_bytes(decoded->found, reinterpret_cast<const void *>(rip), count)) return false;
+    if (count > kInstructionBytesMax || !try_copy_bytes(decoded->found, reinterpret_cast<const void *>(rip), count))
+      return false;
   }
   copy_bytes(decoded->bytes, decoded->found, count);
   if (is_patched(rip)) {
     decoded->bytes[0] = kXbeginBytes[0];
     decoded->bytes[1] = kXbeginBytes[1];
   }
-  return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&g_decoder, decoded->bytes, count, &decoded->instruction, decoded->operands));
+  return ZYAN_SUCCESS(
+      ZydisDecoderDecodeFull(&g_decoder, decoded->bytes, count, &decoded->instruction, decoded->operands));
 }
 
 bool ends_block(OpKind kind) noexcept {

@@ -47,14 +47,14 @@ struct MemoryOperand {
   std::int64_t displacement;
   std::int8_t base, index;  // numbers as in encodings
   std::uint8_t scale;
-  std::uint8_t segment;     // 0, or 1 fs, 2 gs
+  std::uint8_t segment;  // 0, or 1 fs, 2 gs
   std::uint8_t is_address32;
 };
 
 struct Op {
   OpKind kind;
   std::uint8_t sub;
-  Source source;           // of jumps, calls, pushes; destination of pop
+  Source source;  // of jumps, calls, pushes; destination of pop
   Repeat repeat;
   std::int8_t reg;
   std::uint8_t value_bytes;   // of lea, bit strings, strings

@@ -77,15 +77,15 @@ void send_stop(std::uint64_t owner) noexcept {
   copy_bytes(info + 8, &code, 4);
   copy_bytes(info + 24, &kStopMark, 8);
   constexpr long kRtTgsigqueueinfo = 297;
-  while (system_call(static_cast<Call>(kRtTgsigqueueinfo), owner >> 32, owner & 0xFFFF'FFFF, kStopSignal, address_of(info)) ==
-         -EAGAIN)
+  while (system_call(static_cast<Call>(kRtTgsigqueueinfo), owner >> 32, owner & 0xFFFF'FFFF, kStopSignal,
+                     address_of(info)) == -EAGAIN)
     (void)system_call(Call::kSchedYield);
   count(g_shared->counters.stops);
 }
 
 bool must_be_stopped(const Slot &slot) noexcept {
-  return slot.owner.load(std::memory_order_acquire) != 0 && slot.running.load(std::memory_order_seq_cst) == Running::kNative &&
-         is_slot_alive(slot);
+  return slot.owner.load(std::memory_order_acquire) != 0 &&
+         slot.running.load(std::memory_order_seq_cst) == Running::kNative && is_slot_alive(slot);
 }
 
 // A short while in user code: who is awaited mostly runs on another processor and answers within microseconds. Then give way.
@@ -170,8 +170,7 @@ std::uint32_t join() noexcept {
   std::uint32_t free = 0;
   while (!g_shared->joining.compare_exchange_weak(free, static_cast<std::uint32_t>(self))) {
     // The tid of who looks: a dead one must not keep everybody out. /proc knows threads under their own numbers, too.
-    if (free != 0 && !is_process_alive(free))
-      (void)g_shared->joining.compare_exchange_strong(free, 0);
+    if (free != 0 && !is_process_alive(free)) (void)g_shared->joining.compare_exchange_strong(free, 0);
     free = 0;
     (void)system_call(Call::kSchedYield);
   }

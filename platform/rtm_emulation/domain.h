@@ -28,10 +28,10 @@ inline constexpr std::uint32_t kConflictWords = 4096;
 enum class Running : std::uint32_t { kSafe, kNative };
 
 struct alignas(64) Slot {
-  pthread_mutex_t life;                 // robust, shared; held by the owner until it ends
-  std::atomic<std::uint64_t> owner;     // pid << 32 | tid; 0: free
+  pthread_mutex_t life;              // robust, shared; held by the owner until it ends
+  std::atomic<std::uint64_t> owner;  // pid << 32 | tid; 0: free
   std::atomic<Running> running;
-  std::atomic<std::uint32_t> doomed;    // requester wins: somebody took a line of the running attempt
+  std::atomic<std::uint32_t> doomed;  // requester wins: somebody took a line of the running attempt
 };
 static_assert(sizeof(Slot) == 64);
 
@@ -55,7 +55,7 @@ struct Shared {
 [[nodiscard]] std::uint32_t join() noexcept;
 
 void leave_native(std::uint32_t slot) noexcept;
-void enter_native(std::uint32_t slot) noexcept;  // waits while somebody publishes
+void enter_native(std::uint32_t slot) noexcept;   // waits while somebody publishes
 [[nodiscard]] std::uint32_t even_seq() noexcept;  // waits while somebody publishes
 
 // Takes the commit lock and makes seq odd; all native threads are stopped on return, unless told not to.

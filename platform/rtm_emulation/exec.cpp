@@ -7,7 +7,8 @@ namespace tmh::rtm {
 
 namespace {
 
-constexpr std::size_t kDataBytes = 2 * kPageBytes;  // thunks write there; apart from code, or the processor drops its pipeline each time
+constexpr std::size_t kDataBytes =
+    2 * kPageBytes;  // thunks write there; apart from code, or the processor drops its pipeline each time
 constexpr std::size_t kCodeBytes = 1 << 20;
 constexpr std::uint32_t kBlocks = 2048;
 constexpr std::uint32_t kBlockEntries = 8192;
@@ -40,10 +41,16 @@ std::uint64_t fs_base() noexcept {
 }
 
 void save_vectors(void *area, std::uint64_t mask) noexcept {
-  asm volatile("xsave64 (%0)" : : "r"(area), "a"(static_cast<std::uint32_t>(mask)), "d"(static_cast<std::uint32_t>(mask >> 32)) : "memory");
+  asm volatile("xsave64 (%0)"
+               :
+               : "r"(area), "a"(static_cast<std::uint32_t>(mask)), "d"(static_cast<std::uint32_t>(mask >> 32))
+               : "memory");
 }
 void restore_vectors(const void *area, std::uint64_t mask) noexcept {
-  asm volatile("xrstor64 (%0)" : : "r"(area), "a"(static_cast<std::uint32_t>(mask)), "d"(static_cast<std::uint32_t>(mask >> 32)) : "memory");
+  asm volatile("xrstor64 (%0)"
+               :
+               : "r"(area), "a"(static_cast<std::uint32_t>(mask)), "d"(static_cast<std::uint32_t>(mask >> 32))
+               : "memory");
 }
 
 }  // namespace
@@ -75,7 +82,8 @@ const Block *Executor::find_block(std::uint64_t rip) noexcept {
   if (block_of_[entry] != 0) {
     const Block &block = blocks_[block_of_[entry] - 1];
     bool equal = false;
-    if (block.rip == rip && try_compare_bytes(block.code, reinterpret_cast<const void *>(rip), block.code_bytes, &equal) && equal)
+    if (block.rip == rip &&
+        try_compare_bytes(block.code, reinterpret_cast<const void *>(rip), block.code_bytes, &equal) && equal)
       return &block;
   }
   save_vectors(vectors_, vector_mask_);
@@ -93,8 +101,9 @@ const Block *Executor::find_block(std::uint64_t rip) noexcept {
 
 void Executor::begin(std::uint64_t rip, const Knobs &knobs, std::uint32_t slot, std::uint64_t vector_mask) noexcept {
   knobs_ = knobs;
-  if (!dice_seeded_) dice_.seed(knobs.seed + slot + 1);
+  if (!dice_seeded_ || seed_ != knobs.seed) dice_.seed(knobs.seed + slot + 1);
   dice_seeded_ = true;
+  seed_ = knobs.seed;
   vector_mask_ = vector_mask;
   rip_ = rip;
   depth_ = 1;
@@ -125,7 +134,8 @@ Executor::Step Executor::run_block(const Block &block) noexcept {
     const Step step = execute(op);
     if (step != Step::kNext) {
       if (step == Step::kAborted && (op.kind == OpKind::kUnsupported || op.kind == OpKind::kSystem))
-        shared().counters.refused[op.mnemonic % kMnemonics].fetch_add(1, std::memory_order_relaxed);  // relaxed: statistics
+        shared().counters.refused[op.mnemonic % kMnemonics].fetch_add(
+            1, std::memory_order_relaxed);  // relaxed: statistics
       return step;
     }
   }
@@ -343,7 +353,8 @@ Executor::Step Executor::string_once(const Op &op, bool *stop) noexcept {
     case StringKind::kCmps:
     case StringKind::kScas:
       if (!memory_.read(rdi, &right, bytes)) return memory_failed();
-      registers_->flags = (registers_->flags & ~kArithmeticFlags) | flags_of_comparison(truncated(left, bytes), right, bytes);
+      registers_->flags =
+          (registers_->flags & ~kArithmeticFlags) | flags_of_comparison(truncated(left, bytes), right, bytes);
       *stop = ((registers_->flags & kZeroFlag) != 0) == (op.repeat == Repeat::kRepNe);
       break;
   }
@@ -357,7 +368,10 @@ Executor::Step Executor::bit_string(const Op &op) noexcept {
   // Signed: the offset chooses a word before or behind the operand's address.
   std::int64_t offset = static_cast<std::int64_t>(registers_->gpr[op.reg] << (64 - bits)) >> (64 - bits);
   const auto bit = static_cast<std::uint64_t>(offset) & (bits - 1);
-  const std::uint64_t address = effective(op) + static_cast<std::uint64_t>((offset >> (bits == 64 ? 6 : bits == 32 ? 5 : 4)) * op.value_bytes);
+  const std::uint64_t address = effective(op) + static_cast<std::uint64_t>((offset >> (bits == 64   ? 6
+                                                                                       : bits == 32 ? 5
+                                                                                                    : 4)) *
+                                                                           op.value_bytes);
   std::uint64_t value = 0;
   if (!memory_.read(address, &value, op.value_bytes)) return memory_failed();
   const std::uint64_t mask = std::uint64_t{1} << bit;
@@ -369,7 +383,7 @@ Executor::Step Executor::bit_string(const Op &op) noexcept {
 
 Executor::Step Executor::nest(const Op &op) noexcept {
   if (op.kind == OpKind::kXbegin) {
-    if (depth_ >= knobs_.nesting) return abort(Cause::kCapacity);
+    if (depth_ >= knobs_.nesting) return abort(Cause::kNesting);
     ++depth_;
     return Step::kNext;
   }

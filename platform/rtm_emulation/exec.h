@@ -59,7 +59,7 @@ class Executor {
   std::uint8_t *first_thunk_ = nullptr;
   std::uint64_t entry_ = 0;
   std::uint64_t fault_ = 0;
-  Block *blocks_ = nullptr;         // kBlocks of them
+  Block *blocks_ = nullptr;            // kBlocks of them
   std::uint32_t *block_of_ = nullptr;  // direct-mapped by address: index + 1
   std::uint32_t blocks_used_ = 0;
   std::uint8_t *vectors_ = nullptr;  // while Zydis runs
@@ -68,6 +68,7 @@ class Executor {
   TxMemory memory_;
   Dice dice_;
   bool dice_seeded_ = false;
+  std::uint64_t seed_ = 0;
   Knobs knobs_{};
   std::uint64_t rip_ = 0;
   std::uint32_t depth_ = 0;

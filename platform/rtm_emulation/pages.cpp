@@ -54,7 +54,8 @@ std::uint64_t entry_of(std::uint64_t page) noexcept {
   for (int attempt = 0; attempt < 2; ++attempt) {
     const long file = pagemap();
     if (is_error(file)) break;
-    if (system_call(Call::kPread, static_cast<std::uint64_t>(file), address_of(&entry), sizeof entry, page * 8) == sizeof entry)
+    if (system_call(Call::kPread, static_cast<std::uint64_t>(file), address_of(&entry), sizeof entry, page * 8) ==
+        sizeof entry)
       return entry;
     g_pagemap.store(0, std::memory_order_release);  // somebody closed it
   }
@@ -69,7 +70,9 @@ bool is_exempt(std::uint64_t page) noexcept {
 
 struct MapsLine {
   Range pages;
+  bool is_readable = false;
   bool is_writable = false;
+  bool is_executable = false;
   bool is_shared = false;
   bool is_exempt = false;
 };
@@ -92,7 +95,9 @@ MapsLine parse_line(const char *text) noexcept {
   line.pages.begin = parse_hex(&text) / kPageBytes;
   ++text;
   line.pages.end = parse_hex(&text) / kPageBytes;
+  line.is_readable = text[1] == 'r';
   line.is_writable = text[2] == 'w';
+  line.is_executable = text[3] == 'x';
   line.is_shared = text[4] == 's';
   for (; *text != 0; ++text)
     if (text[0] == '[' && text[1] == 'v' && text[2] == 'v') line.is_exempt = true;  // [vvar], [vvar_vclock]
@@ -109,7 +114,8 @@ void walk_maps(See see) noexcept {
   constexpr long kRead = 0;
   std::size_t have = 0;
   for (bool done = false; !done;) {
-    const long count = system_call(static_cast<Call>(kRead), static_cast<std::uint64_t>(file), address_of(text + have), kBuffer - have);
+    const long count = system_call(static_cast<Call>(kRead), static_cast<std::uint64_t>(file), address_of(text + have),
+                                   kBuffer - have);
     if (count <= 0) break;
     have += static_cast<std::size_t>(count);
     std::size_t begin = 0;
@@ -165,6 +171,12 @@ bool is_page_writable(std::uint64_t page, SharedMappings *known) noexcept {
   // A page of a file is ours to write when it is mapped shared; mapped privately it would be copied, and then show as anonymous.
   if ((entry & kFileOrShared) != 0) return known->holds(page);
   return (entry & kExclusive) != 0;
+}
+
+int protection_of(std::uint64_t page) noexcept {
+  const MapsLine line = mapping_of(page);
+  return (line.is_readable ? PROT_READ : 0) | (line.is_writable ? PROT_WRITE : 0) |
+         (line.is_executable ? PROT_EXEC : 0);
 }
 
 bool populate_for_writing(std::uint64_t address) noexcept {

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "platform/rtm_emulation/pages.h"
 #include "platform/rtm_emulation/system.h"
 
 namespace tmh::rtm {
@@ -27,7 +28,7 @@ static_assert(kSites == 1 << (64 - 50));
 void remember(std::uint64_t rip) noexcept {
   std::size_t at = index_of(rip);
   while (g_sites[at].load(std::memory_order_relaxed) != 0) at = (at + 1) % kSites;  // relaxed: searches do not overlap
-  g_sites[at].store(rip, std::memory_order_release);  // before the code changes
+  g_sites[at].store(rip, std::memory_order_release);                                // before the code changes
   g_site_count.fetch_add(1);
 }
 
@@ -35,11 +36,13 @@ bool replace(std::uint64_t rip) noexcept {
   if (is_patched(rip) || g_site_count.load() >= kSites / 2) return false;
   const std::uint64_t first = rip & ~(kPageBytes - 1);
   const std::size_t bytes = ((rip + 1) & ~(kPageBytes - 1)) - first + kPageBytes;
-  if (::mprotect(reinterpret_cast<void *>(first), bytes, PROT_READ | PROT_WRITE | PROT_EXEC) != 0) return false;
+  const int protection = protection_of(rip / kPageBytes);  // generated code stays writable
+  if (protection == 0 || ::mprotect(reinterpret_cast<void *>(first), bytes, PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
+    return false;
   remember(rip);
   constexpr std::uint16_t kUd2 = 0x0B0F;
   std::memcpy(reinterpret_cast<void *>(rip), &kUd2, sizeof kUd2);
-  (void)::mprotect(reinterpret_cast<void *>(first), bytes, PROT_READ | PROT_EXEC);
+  (void)::mprotect(reinterpret_cast<void *>(first), bytes, protection);
   return true;
 }
 
@@ -146,7 +149,8 @@ std::size_t patch_object(const Object &object) noexcept {
 
 int see_object(dl_phdr_info *info, std::size_t, void *done) noexcept {
   const Object object = describe(*info);
-  if (object.unwind_index != nullptr && object.code_begin < object.code_end) *static_cast<std::size_t *>(done) += patch_object(object);
+  if (object.unwind_index != nullptr && object.code_begin < object.code_end)
+    *static_cast<std::size_t *>(done) += patch_object(object);
   return 0;
 }
 
@@ -160,7 +164,8 @@ bool is_patched(std::uint64_t rip) noexcept {
   }
 }
 
-std::size_t patch_range(std::uint64_t begin, std::uint64_t end, std::uint64_t object_begin, std::uint64_t object_end) noexcept {
+std::size_t patch_range(std::uint64_t begin, std::uint64_t end, std::uint64_t object_begin,
+                        std::uint64_t object_end) noexcept {
   const auto *code = reinterpret_cast<const std::uint8_t *>(begin);
   const auto *last = static_cast<const std::uint8_t *>(::memmem(code, end - begin, kXbeginBytes, sizeof kXbeginBytes));
   if (last == nullptr) return 0;  // most functions: not decoded at all
@@ -170,7 +175,8 @@ std::size_t patch_range(std::uint64_t begin, std::uint64_t end, std::uint64_t ob
   for (std::uint64_t rip = begin; rip < end;) {
     ZydisDecodedInstruction instruction;
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-    if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder, reinterpret_cast<const void *>(rip), end - rip, &instruction, operands))) {
+    if (ZYAN_FAILED(
+            ZydisDecoderDecodeFull(&decoder, reinterpret_cast<const void *>(rip), end - rip, &instruction, operands))) {
       if (!is_patched(rip)) break;  // what follows has no known boundaries
       rip += kXbeginLength;
       continue;

@@ -17,7 +17,8 @@ inline constexpr std::size_t kXbeginLength = 6;
 
 [[nodiscard]] bool is_patched(std::uint64_t rip) noexcept;
 // Both answer how many were replaced now.
-std::size_t patch_range(std::uint64_t begin, std::uint64_t end, std::uint64_t object_begin, std::uint64_t object_end) noexcept;
+std::size_t patch_range(std::uint64_t begin, std::uint64_t end, std::uint64_t object_begin,
+                        std::uint64_t object_end) noexcept;
 std::size_t patch_loaded_objects() noexcept;
 
 }  // namespace tmh::rtm

@@ -17,8 +17,20 @@ inline constexpr std::uint32_t kStatusExplicit = 1, kStatusRetry = 2, kStatusCon
                                kStatusDebug = 0x10, kStatusNested = 0x20;
 
 // Why an attempt ended; the status follows from it.
-enum class Cause : std::uint8_t { kExplicit, kConflict, kCapacity, kDebug, kPageFault, kSystem, kUnsupported, kBudget, kFault, kSpurious };
-inline constexpr std::size_t kCauses = 10;
+enum class Cause : std::uint8_t {
+  kExplicit,
+  kConflict,
+  kCapacity,
+  kDebug,
+  kPageFault,
+  kSystem,
+  kUnsupported,
+  kBudget,
+  kFault,
+  kNesting,
+  kSpurious
+};
+inline constexpr std::size_t kCauses = 11;
 
 [[nodiscard]] constexpr std::uint32_t status_of(Cause cause, std::uint8_t code) noexcept {
   switch (cause) {

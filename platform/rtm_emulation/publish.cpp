@@ -53,8 +53,8 @@ bool Staging::add(std::uint64_t address, std::uint64_t word) noexcept {
 
 bool Staging::store() noexcept {
   constexpr long kPreadv = 295;
-  return count_ == 0 || (is_ours() && system_call(static_cast<Call>(kPreadv), static_cast<std::uint64_t>(g_file), address_of(runs_), count_, 0,
-                                                  0) == static_cast<long>(bytes_));
+  return count_ == 0 || (is_ours() && system_call(static_cast<Call>(kPreadv), static_cast<std::uint64_t>(g_file),
+                                                  address_of(runs_), count_, 0, 0) == static_cast<long>(bytes_));
 }
 
 }  // namespace tmh::rtm

@@ -11,7 +11,7 @@
 
 namespace tmh::rtm {
 
-inline constexpr std::size_t kRunsMax = 1024;            // UIO_MAXIOV
+inline constexpr std::size_t kRunsMax = 1024;             // UIO_MAXIOV
 inline constexpr std::size_t kStagedBytes = 1024 * 1024;  // 16384 lines
 
 [[nodiscard]] bool open_staging() noexcept;  // normal code, once

@@ -62,7 +62,8 @@ inline bool is_error(long result) noexcept { return result < 0 && result > -4096
 // Zeroed memory of our own, or null. Shared: children of fork() see the same.
 enum class Sharing : std::uint8_t { kPrivate, kShared };
 inline void *map_memory(std::size_t bytes, Sharing sharing, bool executable = false) noexcept {
-  constexpr std::uint64_t kReadWrite = 3, kExecute = 4, kMapShared = 1, kMapPrivate = 2, kAnonymous = 0x20, kNoReserve = 0x4000;
+  constexpr std::uint64_t kReadWrite = 3, kExecute = 4, kMapShared = 1, kMapPrivate = 2, kAnonymous = 0x20,
+                          kNoReserve = 0x4000;
   const long result = system_call(Call::kMmap, 0, bytes, kReadWrite | (executable ? kExecute : 0),
                                   (sharing == Sharing::kShared ? kMapShared : kMapPrivate) | kAnonymous | kNoReserve,
                                   ~std::uint64_t{0}, 0);

@@ -115,7 +115,8 @@ namespace {
 bool copy_frame(Thread *thread, const ucontext_t &found) noexcept {
   const void *vectors = found.uc_mcontext.fpregs;
   constexpr std::uint32_t kMagic = 0x4650'5853;  // FP_XSTATE_MAGIC1
-  if (vectors == nullptr || format_of(vectors).magic != kMagic || format_of(vectors).extended_bytes > kVectorBytesMax) return false;
+  if (vectors == nullptr || format_of(vectors).magic != kMagic || format_of(vectors).extended_bytes > kVectorBytesMax)
+    return false;
   copy_bytes(thread->context, &found, kKernelContextBytes);
   copy_bytes(thread->vectors, vectors, format_of(vectors).extended_bytes);
   ucontext_t &context = context_of(*thread);
@@ -234,9 +235,11 @@ bool set_kernel_action(int signal, const KernelAction &action) noexcept {
 bool install(int signal) noexcept {
   const struct sigaction &wanted = g_chained[signal].action;
   const bool has_handler = wanted.sa_handler != SIG_DFL && wanted.sa_handler != SIG_IGN;
-  KernelAction action{on_fault, SA_SIGINFO | SA_NODEFER | SA_ONSTACK | kRestorerFlag, tmh_rtm_restorer, all_but_faults()};
+  KernelAction action{on_fault, SA_SIGINFO | SA_NODEFER | SA_ONSTACK | kRestorerFlag, tmh_rtm_restorer,
+                      all_but_faults()};
   if (signal != SIGILL) {
-    action.flags = SA_SIGINFO | kRestorerFlag | (has_handler ? static_cast<unsigned>(wanted.sa_flags) & ~kResetHand : SA_ONSTACK);
+    action.flags =
+        SA_SIGINFO | kRestorerFlag | (has_handler ? static_cast<unsigned>(wanted.sa_flags) & ~kResetHand : SA_ONSTACK);
     action.mask = 0;
     if (has_handler) copy_bytes(&action.mask, &wanted.sa_mask, 8);
   }
@@ -251,7 +254,8 @@ void call_chained(int signal, siginfo_t *info, void *frame) noexcept {
     const KernelAction none{nullptr, kRestorerFlag, tmh_rtm_restorer, 0};
     (void)set_kernel_action(signal, none);
     if (info->si_code <= 0)
-      (void)system_call(Call::kTgkill, pid_and_tid() >> 32, pid_and_tid() & 0xFFFF'FFFF, static_cast<std::uint64_t>(signal));
+      (void)system_call(Call::kTgkill, pid_and_tid() >> 32, pid_and_tid() & 0xFFFF'FFFF,
+                        static_cast<std::uint64_t>(signal));
     return;
   }
   if ((static_cast<unsigned>(action.sa_flags) & kResetHand) != 0) g_chained[signal].action.sa_handler = SIG_DFL;
@@ -329,7 +333,8 @@ void install_stop_handler() noexcept {
   (void)system_call(Call::kRtSigaction, kStopSignal, 0, address_of(&old), 8);
   if (old.handler != on_stop) g_glibc_stop.sa_sigaction = old.handler;
   // All signals wait meanwhile: a handler of the program is native code.
-  const KernelAction action{on_stop, SA_SIGINFO | SA_RESTART | SA_ONSTACK | kRestorerFlag, tmh_rtm_restorer, all_but_faults()};
+  const KernelAction action{on_stop, SA_SIGINFO | SA_RESTART | SA_ONSTACK | kRestorerFlag, tmh_rtm_restorer,
+                            all_but_faults()};
   (void)set_kernel_action(kStopSignal, action);
 }
 
@@ -346,6 +351,13 @@ bool install_handlers() noexcept {
   }
   install_stop_handler();
   return done;
+}
+
+void keep_deliverable(sigset_t *mask) noexcept {
+  std::uint64_t bits = 0;
+  copy_bytes(&bits, mask, sizeof bits);
+  bits &= all_but_faults();
+  copy_bytes(mask, &bits, sizeof bits);
 }
 
 bool chain_action(int signal, const struct sigaction *action, struct sigaction *old, int *result) noexcept {

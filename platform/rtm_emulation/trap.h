@@ -21,7 +21,11 @@ bool register_thread() noexcept;
 void forget_thread() noexcept;  // in a child of fork(): the parent's slot is not ours
 
 // sigaction() of the program for a signal that is ours; false: it is not. The result is that of sigaction().
-[[nodiscard]] bool chain_action(int signal, const struct sigaction *action, struct sigaction *old, int *result) noexcept;
+[[nodiscard]] bool chain_action(int signal, const struct sigaction *action, struct sigaction *old,
+                                int *result) noexcept;
+
+// Without the fault signals: blocked, they would kill the program at its next XBEGIN.
+void keep_deliverable(sigset_t *mask) noexcept;
 
 // How often this thread was stopped: a call that this interrupted is made again.
 [[nodiscard]] std::uint64_t stops_of_thread() noexcept;

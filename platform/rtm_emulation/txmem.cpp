@@ -49,7 +49,8 @@ void TxMemory::begin(const Knobs &knobs, std::uint32_t slot, Dice *dice) noexcep
   count_ = 0;
   last_ = kLinesMax;
   seq_ = even_seq();
-  shared().slots[slot].doomed.store(0, std::memory_order_relaxed);  // relaxed: whoever dooms us found a line of ours, later
+  shared().slots[slot].doomed.store(
+      0, std::memory_order_relaxed);  // relaxed: whoever dooms us found a line of ours, later
 }
 
 bool TxMemory::read(std::uint64_t address, void *to, std::size_t bytes) noexcept {
@@ -93,7 +94,8 @@ bool TxMemory::touch(std::uint64_t address, Intent intent, std::uint32_t *line) 
     *line = last_;
   } else {
     std::uint32_t at = hash_of(address, kTableBits);
-    while (table_[at] >> 20 == generation_ && lines_[table_[at] & 0xF'FFFF].address != address) at = (at + 1) % kTableEntries;
+    while (table_[at] >> 20 == generation_ && lines_[table_[at] & 0xF'FFFF].address != address)
+      at = (at + 1) % kTableEntries;
     if (table_[at] >> 20 != generation_) {
       if (!add(address, intent, at, line)) return false;
     } else {
@@ -189,7 +191,8 @@ bool TxMemory::copy_stable(std::uint64_t address, std::uint32_t line) noexcept {
     const std::uint32_t seq = even_seq();
     // A snapshot that others have committed over must not see one line more.
     if (seq != seq_ && !is_valid()) return fail(Cause::kConflict);
-    if (!try_copy_bytes(original(line), reinterpret_cast<const void *>(address), kLineBytes)) return fail(Cause::kPageFault);
+    if (!try_copy_bytes(original(line), reinterpret_cast<const void *>(address), kLineBytes))
+      return fail(Cause::kPageFault);
     std::atomic_thread_fence(std::memory_order_acquire);  // the copy before the second look at seq
     if (shared().seq.load(std::memory_order_seq_cst) == seq) {
       seq_ = seq;
@@ -201,7 +204,8 @@ bool TxMemory::copy_stable(std::uint64_t address, std::uint32_t line) noexcept {
 bool TxMemory::is_valid(std::uint32_t lines) noexcept {
   for (std::uint32_t line = 0; line < lines; ++line) {
     bool equal = false;
-    if (!try_compare_bytes(original(line), reinterpret_cast<const void *>(lines_[line].address), kLineBytes, &equal) || !equal)
+    if (!try_compare_bytes(original(line), reinterpret_cast<const void *>(lines_[line].address), kLineBytes, &equal) ||
+        !equal)
       return false;
   }
   return true;
@@ -236,7 +240,9 @@ bool TxMemory::changed_words(See see) noexcept {
 void TxMemory::publish() noexcept {
   if (several_processes(slot_)) {  // only then does anybody outlive a kill
     Staging staging;
-    if (changed_words([&](std::uint64_t address, std::uint64_t word) { return staging.add(address, word); }) && staging.store()) return;
+    if (changed_words([&](std::uint64_t address, std::uint64_t word) { return staging.add(address, word); }) &&
+        staging.store())
+      return;
   }
   bool delayed = knobs_.commit_delay_us == 0;
   (void)changed_words([&](std::uint64_t address, std::uint64_t word) {

@@ -59,7 +59,9 @@ class TxMemory {
   [[nodiscard]] bool is_valid() noexcept { return is_valid(count_); }
   [[nodiscard]] bool make_writable() noexcept;
   void take_line(std::uint64_t address, Intent intent) noexcept;
-  [[nodiscard]] std::uint8_t *original(std::uint32_t line) noexcept { return data_ + std::size_t{line} * 2 * kLineBytes; }
+  [[nodiscard]] std::uint8_t *original(std::uint32_t line) noexcept {
+    return data_ + std::size_t{line} * 2 * kLineBytes;
+  }
   [[nodiscard]] std::uint8_t *current(std::uint32_t line) noexcept { return original(line) + kLineBytes; }
 
   template <class See>
@@ -68,13 +70,13 @@ class TxMemory {
 
   Line *lines_ = nullptr;
   std::uint8_t *data_ = nullptr;
-  std::uint64_t *table_ = nullptr;         // generation << 20 | line; a hash table with linear probing
-  std::uint64_t *pages_ = nullptr;         // direct-mapped: generation << 2 | checked for reading, writing
+  std::uint64_t *table_ = nullptr;  // generation << 20 | line; a hash table with linear probing
+  std::uint64_t *pages_ = nullptr;  // direct-mapped: generation << 2 | checked for reading, writing
   std::uint64_t *page_numbers_ = nullptr;
-  std::uint8_t *ways_ = nullptr;           // lines written, per set
+  std::uint8_t *ways_ = nullptr;  // lines written, per set
   std::uint64_t generation_ = 0;
   std::uint32_t count_ = 0;
-  std::uint32_t last_ = 0;                 // the line touched last
+  std::uint32_t last_ = 0;  // the line touched last
   std::uint32_t seq_ = 0;
   std::uint32_t slot_ = 0;
   SharedMappings mappings_;

@@ -194,7 +194,7 @@ bool is_category_left_out(ZydisInstructionCategory category) {
 
 bool is_left_out(ZydisMnemonic mnemonic) {
   switch (mnemonic) {
-    case ZYDIS_MNEMONIC_DIV:   // would fault nearly always
+    case ZYDIS_MNEMONIC_DIV:  // would fault nearly always
     case ZYDIS_MNEMONIC_IDIV:
     case ZYDIS_MNEMONIC_CPUID:
     case ZYDIS_MNEMONIC_RDTSC:
@@ -230,9 +230,10 @@ bool is_left_out(ZydisMnemonic mnemonic) {
 bool is_register_left_out(ZydisRegister reg) {
   const ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
   const ZydisRegisterClass kind = ZydisRegisterGetClass(reg);
-  return whole == ZYDIS_REGISTER_R15 || whole == ZYDIS_REGISTER_RSP || kind == ZYDIS_REGCLASS_SEGMENT || kind == ZYDIS_REGCLASS_MMX ||
-         kind == ZYDIS_REGCLASS_X87 || kind == ZYDIS_REGCLASS_CONTROL || kind == ZYDIS_REGCLASS_DEBUG || kind == ZYDIS_REGCLASS_ZMM ||
-         kind == ZYDIS_REGCLASS_MASK || kind == ZYDIS_REGCLASS_TABLE;
+  return whole == ZYDIS_REGISTER_R15 || whole == ZYDIS_REGISTER_RSP || kind == ZYDIS_REGCLASS_SEGMENT ||
+         kind == ZYDIS_REGCLASS_MMX || kind == ZYDIS_REGCLASS_X87 || kind == ZYDIS_REGCLASS_CONTROL ||
+         kind == ZYDIS_REGCLASS_DEBUG || kind == ZYDIS_REGCLASS_ZMM || kind == ZYDIS_REGCLASS_MASK ||
+         kind == ZYDIS_REGCLASS_TABLE;
 }
 
 // The offset register of a bit string reaches anywhere.
@@ -243,8 +244,8 @@ bool is_wild(const ZydisDecodedInstruction &instruction, const ZydisDecodedOpera
 }
 
 bool is_usable(const ZydisDecodedInstruction &instruction, const ZydisDecodedOperand *operands) {
-  if (!is_known(instruction.meta.isa_ext) || is_category_left_out(instruction.meta.category) || is_left_out(instruction.mnemonic) ||
-      is_wild(instruction, operands))
+  if (!is_known(instruction.meta.isa_ext) || is_category_left_out(instruction.meta.category) ||
+      is_left_out(instruction.mnemonic) || is_wild(instruction, operands))
     return false;
   for (std::size_t i = 0; i < instruction.operand_count; ++i) {
     const ZydisDecodedOperand &operand = operands[i];
@@ -253,7 +254,8 @@ bool is_usable(const ZydisDecodedInstruction &instruction, const ZydisDecodedOpe
       return false;
     if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY) continue;
     const bool is_ours = operand.mem.base == ZYDIS_REGISTER_R15 && operand.mem.index == ZYDIS_REGISTER_NONE &&
-                         operand.mem.segment == ZYDIS_REGISTER_DS && operand.visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT &&
+                         operand.mem.segment == ZYDIS_REGISTER_DS &&
+                         operand.visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT &&
                          operand.mem.type == ZYDIS_MEMOP_TYPE_MEM && instruction.address_width == 64;
     // An address that is computed only would differ between two states.
     if (!is_ours || operand.size > 256) return false;
@@ -274,14 +276,16 @@ Bytes random_candidate(std::mt19937_64 *random) {
     if (draw(8) == 0) bytes.push_back(0xF0);
     const unsigned prefix = draw(8);
     if (prefix < 3) bytes.push_back(static_cast<std::uint8_t>(prefix == 0 ? 0x66 : prefix == 1 ? 0xF2 : 0xF3));
-    if (has_memory || draw(2) == 0) bytes.push_back(static_cast<std::uint8_t>(0x40 | draw(16) | (has_memory ? 1u : 0u)));
+    if (has_memory || draw(2) == 0)
+      bytes.push_back(static_cast<std::uint8_t>(0x40 | draw(16) | (has_memory ? 1u : 0u)));
     const unsigned map = draw(4);
     if (map != 0) bytes.push_back(0x0F);
     if (map == 2) bytes.push_back(0x38);
     if (map == 3) bytes.push_back(0x3A);
   } else {  // VEX, three bytes: R X B map, W vvvv L pp; stored inverted
     bytes.push_back(0xC4);
-    bytes.push_back(static_cast<std::uint8_t>(draw(2) << 7 | 1u << 6 | (has_memory ? 0u : draw(2) << 5) | (1 + draw(3))));
+    bytes.push_back(
+        static_cast<std::uint8_t>(draw(2) << 7 | 1u << 6 | (has_memory ? 0u : draw(2) << 5) | (1 + draw(3))));
     bytes.push_back(static_cast<std::uint8_t>(draw(256)));
   }
   bytes.push_back(static_cast<std::uint8_t>(draw(256)));
@@ -339,17 +343,21 @@ Bytes special(std::mt19937_64 *random, std::size_t *instructions) {
       append(&bytes, {0x48, 0x83, 0xC4, 32});
       break;
     case 4:  // mov reg, rsp; xor with it; pushfq; popfq
-      bytes = {0x48, 0x89, static_cast<std::uint8_t>(0xE0 | reg()), 0x48, 0x31, static_cast<std::uint8_t>(0xE0 | reg()), 0x9C};
+      bytes = {0x48, 0x89, static_cast<std::uint8_t>(0xE0 | reg()), 0x48, 0x31, static_cast<std::uint8_t>(0xE0 | reg()),
+               0x9C};
       append(&bytes, inner);
       append(&bytes, {0x9D});
       break;
     case 5:  // lea reg, [reg + 4 * reg + disp8]
-      bytes = {0x48, 0x8D, static_cast<std::uint8_t>(0x44 | reg() << 3), static_cast<std::uint8_t>(0x80 | draw(4) << 3 | reg()), draw(128)};
+      bytes = {0x48, 0x8D, static_cast<std::uint8_t>(0x44 | reg() << 3),
+               static_cast<std::uint8_t>(0x80 | draw(4) << 3 | reg()), draw(128)};
       if ((bytes[3] & 7) == 5) bytes[3] ^= 1;
       append(&bytes, inner);
       break;
     default:  // lea rdi, [r15]; lea rsi, [r15 - 64]; mov ecx, 5; rep movsb or repe cmpsb
-      bytes = {0x49, 0x8D, 0x7F, 0, 0x49, 0x8D, 0x77, 0xC0, 0xB9, 5, 0, 0, 0, 0xF3, static_cast<std::uint8_t>(draw(2) == 0 ? 0xA4 : 0xA6)};
+      bytes = {0x49, 0x8D, 0x7F, 0,    0x49,
+               0x8D, 0x77, 0xC0, 0xB9, 5,
+               0,    0,    0,    0xF3, static_cast<std::uint8_t>(draw(2) == 0 ? 0xA4 : 0xA6)};
       append(&bytes, {0x31, 0xFF, 0x31, 0xF6});  // two states lie at two addresses: xor edi, edi; xor esi, esi
       append(&bytes, inner);
       break;
@@ -382,9 +390,12 @@ std::string disassembled(const Stream &stream) {
   for (std::size_t at = 0; at < stream.bytes.size();) {
     ZydisDecodedInstruction instruction;
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-    if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder(), &stream.bytes[at], stream.bytes.size() - at, &instruction, operands))) break;
+    if (ZYAN_FAILED(
+            ZydisDecoderDecodeFull(&decoder(), &stream.bytes[at], stream.bytes.size() - at, &instruction, operands)))
+      break;
     char line[128];
-    ZydisFormatterFormatInstruction(&formatter, &instruction, operands, instruction.operand_count_visible, line, sizeof line, at, nullptr);
+    ZydisFormatterFormatInstruction(&formatter, &instruction, operands, instruction.operand_count_visible, line,
+                                    sizeof line, at, nullptr);
     text += line;
     text += "\n";
     at += instruction.length;
@@ -394,7 +405,8 @@ std::string disassembled(const Stream &stream) {
 
 StreamRunner::StreamRunner() {
   void *code = ::mmap(nullptr, kCodeBytes, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  void *stack = ::mmap(nullptr, kStackWords * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  void *stack =
+      ::mmap(nullptr, kStackWords * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (code == MAP_FAILED || stack == MAP_FAILED) throw std::runtime_error("no memory");
   code_ = static_cast<std::uint8_t *>(code);
   stack_ = static_cast<std::uint64_t *>(stack);

@@ -25,8 +25,9 @@ struct alignas(64) StreamState {
   std::uint64_t reserved[3];
   std::array<std::array<std::uint8_t, 32>, 16> ymm;
 };
-static_assert(offsetof(StreamState, gpr) == 256 && offsetof(StreamState, flags) == 384 && offsetof(StreamState, host_rsp) == 392 &&
-              offsetof(StreamState, code) == 400 && offsetof(StreamState, stack) == 408 && offsetof(StreamState, status) == 416 &&
+static_assert(offsetof(StreamState, gpr) == 256 && offsetof(StreamState, flags) == 384 &&
+              offsetof(StreamState, host_rsp) == 392 && offsetof(StreamState, code) == 400 &&
+              offsetof(StreamState, stack) == 408 && offsetof(StreamState, status) == 416 &&
               offsetof(StreamState, ymm) == 448);
 
 struct Stream {

@@ -59,7 +59,8 @@ __attribute__((target("rtm"))) static int adaptive_enter(void) {
         _xabort(LOCK_IS_BUSY);
       }
       if ((status & _XABORT_RETRY) == 0) {
-        if (__atomic_load_n(&adapt, __ATOMIC_RELAXED) != SKIP_AFTER_BUSY) __atomic_store_n(&adapt, SKIP_AFTER_BUSY, __ATOMIC_RELAXED);
+        if (__atomic_load_n(&adapt, __ATOMIC_RELAXED) != SKIP_AFTER_BUSY)
+          __atomic_store_n(&adapt, SKIP_AFTER_BUSY, __ATOMIC_RELAXED);
         break;
       }
     }
@@ -84,8 +85,9 @@ static int pthread_enter(void) {
 }
 static void pthread_leave(void) { pthread_mutex_unlock(&mutex); }
 
-static const struct scheme schemes[] = {
-    {"tutorial", tutorial_enter, word_leave}, {"adaptive", adaptive_enter, word_leave}, {"pthread", pthread_enter, pthread_leave}};
+static const struct scheme schemes[] = {{"tutorial", tutorial_enter, word_leave},
+                                        {"adaptive", adaptive_enter, word_leave},
+                                        {"pthread", pthread_enter, pthread_leave}};
 
 static void *work(void *argument) {
   const struct scheme *scheme = argument;
