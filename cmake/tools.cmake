@@ -3,7 +3,7 @@ file(GLOB tmh_tools CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*.cpp" "${PRO
 list(FILTER tmh_tools EXCLUDE REGEX "/main\\.cpp$")
 add_library(tmh_tool_parts STATIC ${tmh_tools})
 target_include_directories(tmh_tool_parts PUBLIC "${PROJECT_SOURCE_DIR}")
-target_compile_definitions(tmh_tool_parts PRIVATE TMH_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(tmh_tool_parts PRIVATE TMH_VERSION="${PROJECT_VERSION}" TMH_LIBDIR="${CMAKE_INSTALL_LIBDIR}")
 target_link_libraries(tmh_tool_parts PRIVATE tmh_warnings CLI11::CLI11 PkgConfig::HWLOC tmh_libpfm PUBLIC tmh::perf_static tmh::tmh_static fmt::fmt nlohmann_json::nlohmann_json)
 add_executable(tmh_tool "${PROJECT_SOURCE_DIR}/tools/main.cpp")
 set_target_properties(tmh_tool PROPERTIES OUTPUT_NAME tmh)

@@ -63,6 +63,9 @@ def check_complete(root):
     for name in names:
         if not re.search(rf"^\.(?:It )?Cm (?:log )?{name}$", page, re.MULTILINE):
             problems.append(f"man/tmh.1: says nothing about {name}")
+    for name in re.findall(r'add_subcommand\("([\w-]+)"', tools):
+        if name != "log" and not re.search(rf"^\.(?:It )?Cm {name}$", page, re.MULTILINE):
+            problems.append(f"man/tmh.1: says nothing about {name}")
     for option in re.findall(r'add_(?:option|flag)\("--([\w-]+)"', tools):
         if f"Fl -{option}" not in page:
             problems.append(f"man/tmh.1: says nothing about --{option}")

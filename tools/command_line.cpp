@@ -57,6 +57,7 @@ class CommandLine {
     add_doctor();
     add_completion();
     add_perf();
+    add_rtm_emulate();
   }
 
   int run(int argc, const char *const *argv) {
@@ -227,6 +228,23 @@ class CommandLine {
     });
   }
 
+  void add_rtm_emulate() {
+    CLI::App *sub = app_.add_subcommand("rtm-emulate", "Run a program whose RTM transactions an emulator carries out");
+    sub->add_option("PROGRAM", rtm_emulate_.program, "program and its arguments, behind --")->required();
+    sub->add_flag("--stats", rtm_emulate_.stats, "at its end, commits and aborts by cause on standard error");
+    sub->add_flag("--native", rtm_emulate_.native, "leave a processor alone that has RTM");
+    sub->add_option("--knob", rtm_emulate_.knobs, "NAME=VALUE, see tmh-rtm-emulation(7); may be repeated")
+        ->expected(1)
+        ->take_all();
+    sub->add_option("--domain", rtm_emulate_.domain,
+                    "file that several such programs share, when they share memory in which they commit");
+    sub->footer(
+        fmt::format("Example: tmh rtm-emulate --stats --knob ways=4 -- ./elided-bench 2\n"
+                    "Exit code: the program's. Manual page: tmh-rtm-emulation(7).\n{}",
+                    kExitCodes));
+    sub->final_callback([this] { chosen_ = [this] { return tools::run(rtm_emulate_); }; });
+  }
+
   CLI::App app_{
       "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, backups, inspection. "
       "And on machines and programs: doctor, perf."};
@@ -240,6 +258,7 @@ class CommandLine {
   PoliciesCommand policies_;
   DoctorCommand doctor_;
   PerfCommand perf_;
+  RtmEmulateCommand rtm_emulate_;
   std::function<Exit()> chosen_;
   const bool *json_ = nullptr;  // the chosen command's
 };

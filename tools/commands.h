@@ -86,6 +86,14 @@ struct PerfCommand {
 };
 // The program's exit status, 128 + the signal that killed it, 126 or 127 when it cannot be started, as env(1) and a shell say it.
 [[nodiscard]] Exit run(const PerfCommand &command);
+// Becomes the program: returns only by an exception.
+struct RtmEmulateCommand {
+  std::vector<std::string> program, knobs;  // knobs: NAME=VALUE
+  std::string domain;
+  bool native = false;  // only where the processor has no RTM
+  bool stats = false;
+};
+[[nodiscard]] Exit run(const RtmEmulateCommand &command);
 
 // The whole command: parses, runs, tells errors on standard error. Returns the exit status.
 [[nodiscard]] int run_command_line(int argc, const char *const *argv);
