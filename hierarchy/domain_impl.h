@@ -68,6 +68,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   void backoff() noexcept;
   void await_change() noexcept;
   [[nodiscard]] std::uint64_t collect() noexcept;
+  // is_pending: false: the instance has FAILED. See page::Engine.
+  [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
   [[nodiscard]] Errc set_policy(std::string_view spec) noexcept;
 
   [[nodiscard]] Errc usable() const noexcept;  // kDetached after fork, kNotInitialized after close
@@ -142,6 +144,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
 // Does this thread run an instance of level 2, of any domain?
 [[nodiscard]] bool page_instance_here() noexcept;
+// Of that instance. REQUIRES there is one. Throws Error, and RetryNow when it has FAILED.
+void become_irrevocable_here();
+[[nodiscard]] bool irrevocable_here() noexcept;
 [[nodiscard]] std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept;
 
 // Throws Error(code) with this thread's failure detail.

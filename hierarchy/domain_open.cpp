@@ -350,6 +350,7 @@ Counters DomainImpl::counters() const {
     out.lock_recoveries += of(Count::kLockRecoveries);
     out.participants_reaped += of(Count::kReaped);
     out.starvation_turns += of(Count::kTurns);
+    out.irrevocables += of(Count::kIrrevocables);
   };
   add([&](Count c) { return state.retired_counts[static_cast<std::uint32_t>(c)]; });
   for (std::uint32_t i = 0; i < memory_->participants_high(); ++i) {

@@ -279,12 +279,16 @@ void Attempts::unwound() {
   await_change_of_lines(*line_run.thread);
 }
 
-void Attempts::retried() {
+void Attempts::retried(const RetryNow &why) {
   DomainImpl &domain = site_.impl_->domain();
   if (runs_at_ == RunsAt::kOuter) {
     Status status{};
     (void)domain.end(false, &status);
-    throw RetryNow{};
+    throw why;
+  }
+  if (!why.is_wanted) {
+    (void)end();
+    return;
   }
   (void)domain.abort();
   run_actions(false);
@@ -345,9 +349,10 @@ void Attempts::failed_at_lines() {
       back_off(site.domain().policy(), attempts_, thread.cause() == AbortCause::kValidation);
       return;
     case NextStep::kGiveUp:
-      platform::fail(Errc::kNeedsPages, "site '" + site.name() +
-                                            (failed.over_capacity ? "': its working set exceeds level 1"
-                                                                  : "': it allocates, or runs plain code"));
+      platform::fail(Errc::kNeedsPages,
+                     "site '" + site.name() +
+                         (failed.over_capacity ? "': its working set exceeds level 1"
+                                               : "': it allocates, runs plain code, or becomes irrevocable"));
       raise(Errc::kNeedsPages);
     case NextStep::kEscalate:
       break;
@@ -399,9 +404,21 @@ void on_abort(std::function<void()> action) {
 
 void retry() {
   require_instance("retry()");
-  if (detail::line_run.depth == 0) throw detail::RetryNow{};
+  if (detail::line_run.depth == 0) {
+    if (detail::irrevocable_here()) {
+      platform::fail(Errc::kNestedMisuse, "retry() in an irrevocable instance");
+      detail::raise(Errc::kNestedMisuse);
+    }
+    throw detail::RetryNow{};
+  }
   detail::retry_wanted = true;
   detail::line_run.thread->fail(AbortCause::kUser);
+}
+
+void become_irrevocable() {
+  require_instance("become_irrevocable()");
+  detail::need_pages();
+  detail::become_irrevocable_here();
 }
 
 }  // namespace tmh

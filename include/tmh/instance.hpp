@@ -47,6 +47,7 @@ struct Counters {
   std::uint64_t log_bytes = 0, log_flushes = 0, log_commits = 0, checkpoints = 0, log_files_made = 0;
   std::uint64_t recalls = 0, releases = 0;  // hybrid domains: pages that level 2 took from level 1, and gave back
   std::uint64_t lock_recoveries = 0, participants_reaped = 0, starvation_turns = 0;
+  std::uint64_t irrevocables = 0;  // instances that became irrevocable
   [[nodiscard]] std::uint64_t aborts_total() const noexcept {
     std::uint64_t sum = 0;
     for (auto a : aborts) sum += a;

@@ -61,8 +61,8 @@ class Attempts {
   explicit Attempts(const Site &site) noexcept : site_(site) {}
   void begin();              // an attempt, at the level that the site's policy says; waits before a repeated one
   [[nodiscard]] bool end();  // true: committed, or subsumed in an outer instance
-  void retried();            // retry() left the body; rethrows it inside an outer instance
-  void unwound();            // a LineAbort left the body; rethrows it inside an outer instance
+  void retried(const RetryNow &why);  // it left the body; rethrows it inside an outer instance
+  void unwound();                     // a LineAbort left the body; rethrows it inside an outer instance
   // Another exception left the body and the instance is undone. False: that attempt never happened.
   [[nodiscard]] bool threw();
 
@@ -98,8 +98,8 @@ auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
       }
     } catch (const detail::LineAbort &) {
       attempts.unwound();
-    } catch (const detail::RetryNow &) {
-      attempts.retried();
+    } catch (const detail::RetryNow &why) {
+      attempts.retried(why);
     } catch (...) {
       if (attempts.threw()) throw;
     }

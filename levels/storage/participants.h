@@ -38,6 +38,7 @@ enum class Count : std::uint32_t {
   kLockRecoveries,
   kReaped,
   kTurns,
+  kIrrevocables,
   kEnd
 };
 static_assert(static_cast<std::uint32_t>(Count::kEnd) <= 32);
