@@ -9,6 +9,7 @@
 
 #include "levels/line/recovery.h"
 #include "platform/disk.h"
+#include "platform/fence.h"
 #include "platform/process.h"
 #include "platform/steps.h"
 
@@ -119,8 +120,7 @@ void Directory::mark_lines(PageId page) noexcept {
         break;
     }
   }
-  std::atomic_thread_fence(
-      std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
+  platform::fence(std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
   // Whoever stamps later must validate: see line-validate's short way in PROTOCOL.md.
   if (!is_planted(Planted::kRecallClockStands)) lines_.state().clock.fetch_add(1, std::memory_order_seq_cst);
 }
