@@ -250,8 +250,11 @@ Release Directory::release(PageId page) noexcept {
 }
 
 void Directory::fail_users(PageId page) noexcept {
-  for_users(record(page).residents.load(std::memory_order_relaxed), [](storage::Participant &other) {
-    if (other.is_query.load(std::memory_order_relaxed) != 0) return;  // queries never abort: they are waited for
+  const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
+  for_users(record(page).residents.load(std::memory_order_relaxed), [&](storage::Participant &other) {
+    // Queries never abort, nor do irrevocable instances: they are waited for.
+    if (other.is_query.load(std::memory_order_relaxed) != 0) return;
+    if (page::is_irrevocable(turn) && &other == &memory_.participant(page::holder_of(turn))) return;
     // release: pairs with the acquire in Engine::is_valid()
     other.failed_instance.store(other.instance.load(std::memory_order_relaxed), std::memory_order_release);
   });

@@ -91,6 +91,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   // After an instance at level 2 that was run to find pages; as LineDomain's.
   [[nodiscard]] std::uint32_t give_to_hardware() noexcept;
 
+  // is_pending: false: the instance has FAILED. See page::Engine.
+  [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
   [[nodiscard]] Errc set_policy(std::string_view spec) noexcept;
 
   [[nodiscard]] Errc usable() const noexcept;  // kDetached after fork, kNotInitialized after close
@@ -187,6 +189,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
 // Does this thread run an instance of level 2, of any domain?
 [[nodiscard]] bool page_instance_here() noexcept;
+// Of that instance. REQUIRES there is one. Throws Error, and RetryNow when it has FAILED.
+void become_irrevocable_here();
+[[nodiscard]] bool irrevocable_here() noexcept;
 [[nodiscard]] std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept;
 
 // Throws Error(code) with this thread's failure detail.

@@ -398,6 +398,7 @@ Counters DomainImpl::counters() const {
     out.starvation_turns += of(Count::kTurns);
     out.thread_view_instances += of(Count::kThreadViewInstances);
     out.thread_view_fallbacks += of(Count::kThreadViewFallbacks);
+    out.irrevocables += of(Count::kIrrevocables);
   };
   add([&](Count c) { return state.retired_counts[static_cast<std::uint32_t>(c)]; });
   for (std::uint32_t i = 0; i < memory_->participants_high(); ++i) {

@@ -18,7 +18,7 @@ constinit thread_local bool advice_idle __attribute__((tls_model("initial-exec")
 namespace {
 // The instance of level 2 that this thread runs. A child forked inside an instance inherits it, but runs nothing.
 struct Running {
-  const DomainImpl *domain = nullptr;
+  DomainImpl *domain = nullptr;
   PageRunner *runner = nullptr;
   std::uint32_t fork_generation = 0;
 };
@@ -205,6 +205,26 @@ bool DomainImpl::must_wait(Status status, Durability durability) const noexcept 
   if (durable_ == nullptr || status != Status::kCommitted) return false;
   return durability == Durability{} ? durable_->is_strict() : durability == Durability::kStrict;
 }
+
+Errc DomainImpl::become_irrevocable(bool *is_pending) noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
+  PageRunner &runner = *running.runner;
+  if (runner.nest.front()) return fail(Errc::kNestedMisuse, "a query cannot become irrevocable; it never aborts");
+  runner.holds_turn = true;
+  const Errc error = runner.engine->become_irrevocable(is_pending);
+  if (error != Errc::kOk && platform::failure_detail().empty())
+    return fail(error, "no room for what the instance has written so far");
+  return error;
+}
+
+void become_irrevocable_here() {
+  bool is_pending = true;
+  check(running.domain->become_irrevocable(&is_pending));
+  if (!is_pending) throw RetryNow{false};
+}
+
+bool irrevocable_here() noexcept { return page_instance_here() && running.runner->engine->irrevocable(); }
 
 Errc DomainImpl::abort(AbortCause cause) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;

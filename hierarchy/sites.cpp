@@ -382,13 +382,17 @@ void Attempts::unwound() {
   await_change_of_lines(*line_run.thread);
 }
 
-void Attempts::retried() {
+void Attempts::retried(const RetryNow &why) {
   DomainImpl &domain = site_.impl_->domain();
   if (runs_at_ == RunsAt::kOuter) {
     leave_outer();
-    throw RetryNow{};
+    throw why;
   }
   if (is_doomed_in_view()) return failed_in_thread_view();
+  if (!why.is_wanted) {
+    (void)end();
+    return;
+  }
   (void)domain.abort();
   run_actions(false);
   domain.await_change();
@@ -456,9 +460,10 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
     case NextStep::kGiveUp:
       if (runs_at_ == RunsAt::kLines && line_run.thread->cause() == AbortCause::kNoSpace)
         raise(line_run.thread->error() != Errc::kOk ? line_run.thread->error() : Errc::kDiskFull);
-      platform::fail(Errc::kNeedsPages, "site '" + site.name() +
-                                            (failed.over_capacity ? "': its working set exceeds level 1"
-                                                                  : "': it allocates, or runs plain code"));
+      platform::fail(Errc::kNeedsPages,
+                     "site '" + site.name() +
+                         (failed.over_capacity ? "': its working set exceeds level 1"
+                                               : "': it allocates, runs plain code, or becomes irrevocable"));
       raise(Errc::kNeedsPages);
     case NextStep::kEscalate:
       break;
@@ -520,9 +525,21 @@ void on_abort(std::function<void()> action) {
 void retry() {
   require_instance("retry()");
   if (detail::hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kRetry);
-  if (detail::line_run.depth == 0) throw detail::RetryNow{};
+  if (detail::line_run.depth == 0) {
+    if (detail::irrevocable_here()) {
+      platform::fail(Errc::kNestedMisuse, "retry() in an irrevocable instance");
+      detail::raise(Errc::kNestedMisuse);
+    }
+    throw detail::RetryNow{};
+  }
   detail::retry_wanted = true;
   detail::line_run.thread->fail(AbortCause::kUser);
+}
+
+void become_irrevocable() {
+  require_instance("become_irrevocable()");
+  detail::need_pages();
+  detail::become_irrevocable_here();
 }
 
 }  // namespace tmh

@@ -31,6 +31,8 @@ namespace tmh::platform {
   X(kCommitUnlocked, "commit-unlocked")            /* lock released, local pages not yet settled */        \
   X(kAbortStart, "abort-start")                    /* before roll-back */                                  \
   X(kAbortDone, "abort-done")                      /* rolled back, pin withdrawn */                        \
+  X(kIrrevocableTurn, "irrevocable-turn")          /* nobody else commits; it may have FAILED before */    \
+  X(kIrrevocable, "irrevocable")                   /* it cannot abort any more */                          \
   X(kGcStart, "gc-start")                          /* before a collection that has work */                 \
   X(kGcHomeCopied, "gc-home-copied")               /* lines are home, version still linked */              \
   X(kGcUnlinked, "gc-unlinked")                    /* version unlinked, not yet free */                    \

@@ -56,6 +56,7 @@ struct Counters {
   std::uint64_t lock_recoveries = 0, participants_reaped = 0, starvation_turns = 0;
   // Begun in a thread's own view; begun in the process's view instead, because the thread could get none, or the body needs it.
   std::uint64_t thread_view_instances = 0, thread_view_fallbacks = 0;
+  std::uint64_t irrevocables = 0;  // instances that became irrevocable
   [[nodiscard]] std::uint64_t aborts_total() const noexcept {
     std::uint64_t sum = 0;
     for (auto a : aborts) sum += a;

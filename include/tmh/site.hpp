@@ -83,8 +83,8 @@ class Attempts {
       : site_(site), kind_(kind), durability_(durability) {}
   void begin();              // an attempt, at the level that the site's policy says; waits before a repeated one
   [[nodiscard]] bool end();  // true: committed, or subsumed in an outer instance
-  void retried();            // retry() left the body; rethrows it inside an outer instance
-  void unwound();            // a LineAbort left the body; rethrows it inside an outer instance
+  void retried(const RetryNow &why);  // it left the body; rethrows it inside an outer instance
+  void unwound();                     // a LineAbort left the body; rethrows it inside an outer instance
   // Another exception left the body and the instance is undone. False: that attempt never happened.
   [[nodiscard]] bool threw();
 
@@ -131,8 +131,8 @@ auto run_attempts(const Site &site, Attempts::Kind kind, Durability durability, 
       }
     } catch (const LineAbort &) {
       attempts.unwound();
-    } catch (const RetryNow &) {
-      attempts.retried();
+    } catch (const RetryNow &why) {
+      attempts.retried(why);
     } catch (...) {
       if (attempts.threw()) throw;
     }

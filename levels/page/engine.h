@@ -106,6 +106,12 @@ class Engine {
   void take_turn() noexcept;
   void leave_turn() noexcept;
 
+  // From now on nobody else commits at level 2, and the running instance cannot abort, but for want of disk space or memory (kNoSpace): see
+  // tmh::become_irrevocable(). Waits for another irrevocable instance to end. *is_pending: false: the instance has FAILED and is as it was.
+  // An error: there is no room for what it has written so far; as it was. The caller leaves the turn at the instance's end.
+  [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
+  [[nodiscard]] bool irrevocable() const noexcept { return irrevocable_; }
+
   // Collects versions and reaps the dead; returns versions still held.
   std::uint64_t collect() noexcept;
   // Leaves the domain: everything that can go home goes; the participant's slot is free afterwards.
@@ -178,6 +184,7 @@ class Engine {
   [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *position) noexcept;
   void discard_outside_touches() noexcept;
   void pull() noexcept;
+  void follow_releases() noexcept;
   void refresh(const CommitLogEntry &entry) noexcept;
   void guard_pending(std::uint32_t segment_or_all) noexcept;
   void drop_all() noexcept;
@@ -199,7 +206,8 @@ class Engine {
   void plan_log() noexcept;
   [[nodiscard]] Errc lock_with_log_space(storage::Lsn *log_end) noexcept;
   void lock_when_turn_allows() noexcept;
-  void wait_for_turn(std::uint32_t holder) noexcept;
+  void wait_for_turn(std::uint32_t turn) noexcept;
+  void take_turn_for_good() noexcept;
   void sweep(std::uint64_t now_ns) noexcept;
   void settle_committed() noexcept;
   [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
@@ -228,6 +236,9 @@ class Engine {
   static constexpr std::uint64_t kAheadMin = 4, kAheadMax = 32;
   // So far apart they still follow each other: pages in between are open already, or were not free.
   static constexpr std::uint64_t kAheadGap = 16;
+
+  // Following the log page by page costs more than starting again beyond this many entries.
+  static constexpr std::uint64_t kFollowMax = 1u << 16;
 
   static constexpr std::uint32_t kSteadyEnds = 2;  // one may be chance; a short hot phase should gain, too
 
@@ -278,6 +289,7 @@ class Engine {
   ConflictPolicy policy_ = ConflictPolicy::kOldestWins;
   bool running_ = false;
   bool query_ = false;
+  bool irrevocable_ = false;
   bool read_everything_ = false;  // the fault ring overflowed: any foreign commit is a conflict
   bool any_protected_ = false;    // some guard is a protected page, see guard()
   bool failed_ = false;           // eager: own policy or lack of space

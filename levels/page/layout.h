@@ -28,6 +28,11 @@ using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come for the lock.
 inline constexpr Slot kRelinking = ~Slot{0};
 inline constexpr std::uint64_t kReservedStamp = ~0ull;
+// In DomainState::turn: its holder can no longer abort, so others wait for the turn however long it takes, as long as the holder lives.
+inline constexpr std::uint32_t kIrrevocable = 1u << 31;
+[[nodiscard]] constexpr bool is_irrevocable(std::uint32_t turn) noexcept { return (turn & kIrrevocable) != 0; }
+// REQUIRES: turn is not 0.
+[[nodiscard]] constexpr std::uint32_t holder_of(std::uint32_t turn) noexcept { return (turn & ~kIrrevocable) - 1; }
 
 struct alignas(64) DomainState {
   // line 0: identity, written once
@@ -40,8 +45,8 @@ struct alignas(64) DomainState {
   // lock is held for less than it takes to move a line, and waiters poll seldom (SharedLock): where the holder also walked shared lists,
   // every poll took the line away from it.
   alignas(64) platform::SharedLock lock;
-  std::atomic<std::uint32_t> turn;      // participant slot + 1 whose turn it is to commit alone, 0: nobody's
-  std::atomic<std::uint64_t> clock;     // timestamp of the last commit; its store is the commit point
+  std::atomic<std::uint32_t> turn;   // participant slot + 1 whose turn it is to commit alone, 0: nobody's; kIrrevocable
+  std::atomic<std::uint64_t> clock;  // timestamp of the last commit; its store is the commit point
   std::atomic<std::uint64_t> log_head;  // entries ever appended to the commit log
   std::atomic<std::uint64_t>
       log_published;  // of these, entries of published commits; stored after clock, so it may lag
