@@ -79,7 +79,7 @@ namespace detail {
 class Attempts {
  public:
   enum class Kind : std::uint8_t { kUpdate, kQuery };
-  Attempts(const Site &site, Kind kind, Durability durability) noexcept
+  explicit Attempts(const Site &site, Kind kind = Kind::kUpdate, Durability durability = {}) noexcept
       : site_(site), kind_(kind), durability_(durability) {}
   void begin();              // an attempt, at the level that the site's policy says; waits before a repeated one
   [[nodiscard]] bool end();  // true: committed, or subsumed in an outer instance

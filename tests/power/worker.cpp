@@ -42,7 +42,8 @@ bool Worker::step() {
 
 // As atomically(site, strict ? ... : ..., body), with a note of each attempt.
 bool Worker::update_at_lines(const Site &site, bool strict) {
-  detail::Attempts attempts(site, strict ? Durability::kStrict : Durability::kBuffered);
+  detail::Attempts attempts(site, detail::Attempts::Kind::kUpdate,
+                            strict ? Durability::kStrict : Durability::kBuffered);
   for (;;) {
     attempts.begin();
     Effects effects;
