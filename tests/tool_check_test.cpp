@@ -157,6 +157,19 @@ TEST_F(ToolCheck, WhatIsNoDomainOrOfAnotherVersionIsRefused) {
   EXPECT_EQ(check(kRefused).at("error"), "kForeignVersion");
 }
 
+TEST_F(ToolCheck, WhatMayNotBeReadIsUnreadable) {
+  make({});
+  fs::remove(heap());
+  fs::create_symlink("h.db", heap());  // ELOOP, for root, too
+  const json document = check(kDamaged);
+  EXPECT_EQ(state(document, "structure"), "damaged");
+  EXPECT_EQ(state(document, "heap h.db"), "unreadable");
+  fs::remove_all(domain());
+  make({}, Ending::kKilled);
+  patch_file(domain() + "/tmh.state", 8, "x");  // shared memory of another version
+  EXPECT_EQ(state(check(kRefused), "heap h.db"), "unreadable");
+}
+
 // Random bytes at random places of every file, and random cuts.
 TEST_F(ToolCheck, HostileBytesNeverHangOrCrash) {
   std::mt19937_64 random(seed());

@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "levels/storage/heap.h"
@@ -33,7 +35,8 @@ using storage::SegmentRecordV1;
 
 namespace {
 
-enum class State : std::uint8_t { kSound, kUnchecked, kTorn, kDamaged };
+// From good to bad: the worst part decides.
+enum class State : std::uint8_t { kSound, kUnchecked, kTorn, kUnreadable, kDamaged };
 
 const char *to_string(State state) noexcept {
   switch (state) {
@@ -43,10 +46,30 @@ const char *to_string(State state) noexcept {
       return "unchecked";
     case State::kTorn:
       return "torn";
+    case State::kUnreadable:
+      return "unreadable";
     case State::kDamaged:
       break;
   }
   return "damaged";
+}
+
+Exit exit_of(State state) noexcept {
+  switch (state) {
+    case State::kSound:
+    case State::kUnchecked:
+      return Exit::kOk;
+    case State::kTorn:
+      return Exit::kTorn;
+    case State::kUnreadable:
+      return Exit::kRefused;
+    case State::kDamaged:
+      break;
+  }
+  return Exit::kDamage;
+}
+State state_of(Errc error) noexcept {
+  return tools::exit_of(error) == Exit::kDamage ? State::kDamaged : State::kUnreadable;
 }
 
 struct Part {
@@ -54,6 +77,8 @@ struct Part {
   State state = State::kSound;
   std::string message;
 };
+
+std::string heap_name(const SegmentRecordV1 &segment) { return std::string("heap ") + segment.name; }
 
 struct HeapAnswer {
   Errc error = Errc::kOk;
@@ -72,10 +97,11 @@ HeapAnswer walk_heap(int file, const SegmentRecordV1 &segment) {
   return answer;
 }
 
-// False: the child did not answer.
-bool walk_heap_in_child(int file, const SegmentRecordV1 &segment, HeapAnswer *answer) {
+enum class Reader : std::uint8_t { kAnswered, kKilled, kNotStarted };
+
+Reader walk_heap_in_child(int file, const SegmentRecordV1 &segment, HeapAnswer *answer) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return false;
+  if (::pipe2(ends, O_CLOEXEC) != 0) return Reader::kNotStarted;
   const pid_t child = ::fork();
   if (child == 0) {
     const HeapAnswer found = walk_heap(file, segment);
@@ -85,27 +111,23 @@ bool walk_heap_in_child(int file, const SegmentRecordV1 &segment, HeapAnswer *an
   ::close(ends[1]);
   const bool is_told = child > 0 && ::read(ends[0], answer, sizeof *answer) == static_cast<ssize_t>(sizeof *answer);
   ::close(ends[0]);
-  if (child > 0) (void)::waitpid(child, nullptr, 0);
-  return is_told;
+  if (child < 0) return Reader::kNotStarted;
+  (void)::waitpid(child, nullptr, 0);
+  return is_told ? Reader::kAnswered : Reader::kKilled;
 }
 
-Part check_heap(const std::string &folder, const SegmentRecordV1 &segment) {
-  Part part{fmt::format("heap {}", segment.name), State::kDamaged, {}};
-  const std::string path = segment_path(folder, segment);
-  const platform::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat info {};
-  if (!file || ::fstat(file.get(), &info) != 0) {
-    part.message = fmt::format("{}: {}", path, std::strerror(errno));
-  } else if (!S_ISREG(info.st_mode)) {
-    part.message = path + " is not a regular file";
-  } else if (static_cast<std::uint64_t>(info.st_size) < segment.offset_bytes + segment.size_bytes) {
-    part.message = path + ": shorter than its segment";
-  } else if (HeapAnswer answer; !walk_heap_in_child(file.get(), segment, &answer)) {
+Part judge_heap(const std::string &path, const SegmentRecordV1 &segment, int file) {
+  Part part{{}, State::kDamaged, {}};
+  HeapAnswer answer;
+  const Reader reader = walk_heap_in_child(file, segment, &answer);
+  if (reader == Reader::kNotStarted) {
+    part.state = State::kUnreadable;
+    part.message = fmt::format("{}: no process to read it in: {}", path, std::strerror(errno));
+  } else if (reader == Reader::kKilled) {
     part.message = path + ": reading it killed the reader: it was cut short meanwhile, or its disk fails";
-  } else if (answer.error == Errc::kOutOfMemory) {
-    part.state = State::kUnchecked;
-    part.message = path + ": no address space to map it";
   } else if (answer.error != Errc::kOk) {
+    // What is no heap at all was one when the segment was made.
+    if (answer.error != Errc::kNotAHeap) part.state = state_of(answer.error);
     part.message = fmt::format("{}: {} ({})", path, Error(answer.error, "allocator").what(), errc_name(answer.error));
   } else {
     const HeapCensus &census = answer.census;
@@ -118,42 +140,67 @@ Part check_heap(const std::string &folder, const SegmentRecordV1 &segment) {
   return part;
 }
 
-// Why the data files cannot be judged as they lie there; empty: they can.
-std::string unsettled(const std::string &folder, const ControlFile &control) {
-  const SharedCounters shared = read_counters(folder);
-  if (shared.is_open()) return "the domain is open: its data files lag behind its memory; ask again when it is closed";
-  if (shared.has_state) return "everybody who had the domain open died: the next open puts its data files in order";
-  if (control.header.durability == 0) return {};
-  // Nothing goes home before its record is durable: with no record behind the checkpoint, the data files hold what it says.
-  try {
-    const LogVerdict log = verify_log(folder, control);
-    if (log.transactions == 0 && log.end.error == Errc::kOk) return {};
-  } catch (const Error &) {  // the log's own verdict tells
+Part check_heap(const std::string &folder, const SegmentRecordV1 &segment) {
+  Part part{{}, State::kDamaged, {}};
+  const std::string path = segment_path(folder, segment);
+  const platform::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat info {};
+  if (!file || ::fstat(file.get(), &info) != 0) {
+    if (errno != ENOENT) part.state = State::kUnreadable;
+    part.message = fmt::format("{}: {}", path, std::strerror(errno));
+  } else if (!S_ISREG(info.st_mode)) {
+    part.message = path + " is not a regular file";
+  } else if (static_cast<std::uint64_t>(info.st_size) < segment.offset_bytes + segment.size_bytes) {
+    part.message = path + ": shorter than its segment";
+  } else {
+    part = judge_heap(path, segment, file.get());
   }
-  return "the domain was not closed: recovery (the next open, or tmh recover) puts its data files in order";
+  return part;
 }
 
-Part check_log(const std::string &folder, const ControlFile &control) {
+struct LogLook {
   Part part{"log", State::kDamaged, {}};
+  bool is_at_checkpoint = false;  // no transaction behind the checkpoint
+};
+
+LogLook look_at_log(const std::string &folder, const ControlFile &control) {
+  LogLook look;
   try {
     const LogVerdict verdict = verify_log(folder, control);
     const LogEnd &end = verdict.end;
-    if (end.error != Errc::kOk) {
-      part.message = fmt::format("{} ({})", end.why, errc_name(end.error));
-      if (exit_of(end.error) != Exit::kDamage) part.state = State::kUnchecked;
-      return part;
-    }
-    part.state = end.torn ? State::kTorn : State::kSound;
-    part.message = verdict.was_never_made
-                       ? "its creation was cut off; the next open makes it"
-                       : fmt::format("{}, {} of log, {} LSN {}{}", counted(verdict.transactions, "transaction"),
-                                     bytes_text(verdict.log_bytes), end.torn ? "torn tail at" : "clean end at", end.lsn,
-                                     verdict.is_open ? " (so far: the domain is open)" : "");
+    if (end.error != Errc::kOk) refuse(end.error, end.why);
+    look.is_at_checkpoint = verdict.transactions == 0;
+    look.part.state = end.torn ? State::kTorn : State::kSound;
+    look.part.message = verdict.was_never_made
+                            ? "its creation was cut off; the next open makes it"
+                            : fmt::format("{}, {} of log, {} LSN {}{}", counted(verdict.transactions, "transaction"),
+                                          bytes_text(verdict.log_bytes), end.torn ? "torn tail at" : "clean end at",
+                                          end.lsn, verdict.is_open ? " (so far: the domain is open)" : "");
   } catch (const Error &error) {
-    part.state = exit_of(error.errc()) == Exit::kDamage ? State::kDamaged : State::kUnchecked;
-    part.message = fmt::format("{} ({})", error.what(), errc_name(error.errc()));
+    look.part.state = state_of(error.errc());
+    look.part.message = fmt::format("{} ({})", error.what(), errc_name(error.errc()));
   }
-  return part;
+  return look;
+}
+
+// May the data files be judged as they lie there? If not, the answer about each heap.
+std::optional<Part> unsettled(const std::string &folder, bool is_behind_log) {
+  try {
+    const SharedCounters shared = read_counters(folder);
+    if (shared.is_open())
+      return Part{{},
+                  State::kUnchecked,
+                  "the domain is open: its data files lag behind its memory; ask again when it is closed"};
+    if (shared.has_state)
+      return Part{
+          {}, State::kUnchecked, "everybody who had the domain open died: the next open puts its data files in order"};
+  } catch (const Error &error) {  // shared memory of another version, say
+    return Part{{}, state_of(error.errc()), fmt::format("{} ({})", error.what(), errc_name(error.errc()))};
+  }
+  if (!is_behind_log) return std::nullopt;
+  return Part{{},
+              State::kUnchecked,
+              "the domain was not closed: recovery (the next open, or tmh recover) puts its data files in order"};
 }
 
 std::vector<Part> check_all(const std::string &folder) {
@@ -161,13 +208,16 @@ std::vector<Part> check_all(const std::string &folder) {
   std::vector<Part> parts;
   for (const std::string &problem : inspect(folder).problems) parts.push_back({"structure", State::kDamaged, problem});
   if (parts.empty()) parts.push_back({"structure", State::kSound, "control file, segments, checkpoint, log files"});
-  const std::string why_not = unsettled(folder, *control);
+  std::optional<LogLook> log;
+  if (control->header.durability != 0) log = look_at_log(folder, *control);
+  // Nothing goes home before its record is durable: with no record behind the checkpoint, the data files hold what it says.
+  const std::optional<Part> instead = unsettled(folder, log.has_value() && !log->is_at_checkpoint);
   for (const SegmentRecordV1 &segment : control->segments) {
     if (segment.state == 0 || segment.layout != 1) continue;  // raw: the user's bytes, of which we know nothing
-    parts.push_back(why_not.empty() ? check_heap(folder, segment)
-                                    : Part{fmt::format("heap {}", segment.name), State::kUnchecked, why_not});
+    parts.push_back(instead.has_value() ? *instead : check_heap(folder, segment));
+    parts.back().name = heap_name(segment);
   }
-  if (control->header.durability != 0) parts.push_back(check_log(folder, *control));
+  if (log.has_value()) parts.push_back(std::move(log->part));
   return parts;
 }
 
@@ -187,10 +237,10 @@ Exit run(const CheckCommand &command) {
                {"parts", std::move(list)}});
   } else {
     std::string out;
-    for (const Part &part : parts) out += fmt::format("{:9} {}: {}\n", to_string(part.state), part.name, part.message);
+    for (const Part &part : parts) out += fmt::format("{:10} {}: {}\n", to_string(part.state), part.name, part.message);
     print(out);
   }
-  return worst == State::kDamaged ? Exit::kDamage : worst == State::kTorn ? Exit::kTorn : Exit::kOk;
+  return exit_of(worst);
 }
 
 }  // namespace tmh::tools

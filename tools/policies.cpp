@@ -100,7 +100,7 @@ const char *meaning(Levels value) {
 const char *meaning(LineChoice value) {
   switch (value) {
     case LineChoice::kAuto:
-      return "RTM where it works, else software lines";
+      return "software lines for instrumented bodies, RTM for plain ones where it works";
     case LineChoice::kSoftware:
       return "software lines, on every machine";
     case LineChoice::kRtm:

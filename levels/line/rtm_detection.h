@@ -29,8 +29,8 @@ struct RtmFacts {
   bool under_tsan = false;        // the library is built with ThreadSanitizer
   bool always_aborts = false;     // CPUID 7.EDX bit 11, RTM_ALWAYS_ABORT
   bool under_hypervisor = false;  // CPUID 1.ECX bit 31
-  std::optional<bool>
-      has_switch;             // IA32_ARCH_CAPABILITIES bit 7, TSX_CTRL: what tsx= works through; not known without MSRs
+  // IA32_ARCH_CAPABILITIES bit 7, TSX_CTRL: what tsx= works through. Not known where nobody has read the MSR.
+  std::optional<bool> has_switch;
   std::string kernel_option;  // of tsx= in /proc/cmdline; empty: not given
   std::string kernel_state;  // /sys/devices/system/cpu/vulnerabilities/tsx_async_abort; empty: the kernel does not tell
   std::uint32_t attempts = 0;  // of the trial; 0: not made, because XBEGIN would be an illegal instruction

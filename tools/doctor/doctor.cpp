@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 
-#include "levels/line/abort_status.h"
 #include "tools/commands.h"
 #include "tools/doctor/finding.h"
 #include "tools/doctor/machine.h"

@@ -80,8 +80,10 @@ int time_writes(int file, const void *block, Sync sync, std::vector<double> *us)
   for (std::uint32_t round = 0; round < kRounds; ++round) {
     const auto at =
         static_cast<off_t>(round * 37 % kFileBlocks * kBlockBytes);  // 37: neighbours in time are none in place
+    errno = 0;
     const auto begin = std::chrono::steady_clock::now();
-    if (::pwrite(file, block, kBlockBytes, at) != static_cast<ssize_t>(kBlockBytes) || !sync()) return errno;
+    if (::pwrite(file, block, kBlockBytes, at) != static_cast<ssize_t>(kBlockBytes) || !sync())
+      return errno == 0 ? EIO : errno;  // 0: a short write
     us->push_back(us_since(begin));
   }
   std::sort(us->begin(), us->end());
