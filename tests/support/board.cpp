@@ -12,6 +12,7 @@ Board::Board(const std::string &folder, const DomainOptions &options)
       domain_(Domain::open(folder, options)),
       line_site_(domain_, "lines", "on-capacity"),
       adaptive_site_(domain_, "adaptive", "adaptive"),
+      only_lines_site_(domain_, "only lines", "never"),
       page_site_(domain_, "pages", "always", BodyKind::kInstrumented) {
   SegmentOptions segment;
   segment.layout = Layout::kRaw;

@@ -37,6 +37,7 @@ class Board {
   [[nodiscard]] bool is_hybrid() const noexcept { return levels_ == Levels::kHybrid; }
   [[nodiscard]] const Site &line_site() const noexcept { return line_site_; }
   [[nodiscard]] const Site &adaptive_site() const noexcept { return adaptive_site_; }
+  [[nodiscard]] const Site &only_lines_site() const noexcept { return only_lines_site_; }
   [[nodiscard]] const Site &page_site() const noexcept { return page_site_; }
   [[nodiscard]] Slot *slot(history::Cell cell) const noexcept;
   void close() { domain_.close(); }
@@ -44,9 +45,12 @@ class Board {
  private:
   Levels levels_;
   Domain domain_;
-  Site line_site_, adaptive_site_, page_site_;
+  Site line_site_, adaptive_site_, only_lines_site_, page_site_;
   Segment segments_[2];
 };
+
+// Of a hybrid domain's levels: by chance; every update first at level 1; level 1 alone, queries included; level 2 alone.
+enum class PlaysAt : std::uint8_t { kAnywhere, kFirstLines, kOnlyLines, kOnlyPages };
 
 // Instances of one process on a board, each recorded whatever becomes of it.
 class Player {
@@ -73,9 +77,9 @@ class Player {
   template <class Body>
   void query(const Body &body);
 
-  // In a hybrid domain: every update begins at level 1.
-  void prefer_lines() noexcept { prefers_lines_ = true; }
-  // Most updates at level 2 run where threads have views of their own.
+  // In a hybrid domain.
+  void play_at(PlaysAt where) noexcept { where_ = where; }
+  // Most updates and queries at level 2 run where threads have views of their own.
   void prefer_thread_views() noexcept { prefers_thread_views_ = true; }
 
   // Instances that aborted without having given up.
@@ -97,7 +101,7 @@ class Player {
   std::minstd_rand random_;
   std::atomic<std::uint64_t> *attempts_;
   std::uint64_t conflicts_ = 0;
-  bool prefers_lines_ = false;
+  PlaysAt where_ = PlaysAt::kAnywhere;
   bool prefers_thread_views_ = false;
 };
 
@@ -131,8 +135,9 @@ Status Player::attempt_at(const Site &site, const Body &body) {
 
 template <class Body>
 Status Player::attempt(const Body &body) {
-  if (board_.is_hybrid()) {
-    const auto choice = prefers_lines_ ? 0 : random_() % 8;
+  if (where_ == PlaysAt::kOnlyLines) return attempt_at(board_.only_lines_site(), body);
+  if (board_.is_hybrid() && where_ != PlaysAt::kOnlyPages) {
+    const auto choice = where_ == PlaysAt::kFirstLines ? 0 : random_() % 8;
     if (choice < 3) return attempt_at(board_.line_site(), body);
     if (choice < 5) return attempt_at(board_.adaptive_site(), body);
   }
@@ -162,6 +167,14 @@ void Player::update(const Body &body) {
 
 template <class Body>
 void Player::query(const Body &body) {
+  if (where_ == PlaysAt::kOnlyLines) return static_cast<void>(attempt_at(board_.only_lines_site(), body));
+  if (prefers_thread_views_ && random_() % 4 != 0) {
+    lane_.begin(history::Kind::kQuery);
+    tmh::query(board_.page_site(), body);
+    lane_.end(history::Outcome::kCommitted);
+    attempt_ended();
+    return;
+  }
   lane_.begin(history::Kind::kQuery);
   domain().begin_query();
   try {
