@@ -217,6 +217,8 @@ class Engine {
   // So far apart they still follow each other: pages in between are open already, or were not free.
   static constexpr std::uint64_t kAheadGap = 16;
 
+  static inline std::atomic<std::uint32_t> engines_here_{0};  // relaxed: divides the number of areas roughly
+
   static constexpr std::uint32_t kSteadyEnds = 2;  // one may be chance; a short hot phase should gain, too
 
   DomainMemory &memory_;
