@@ -8,7 +8,7 @@
 //            heap, nested plain instances, mapping) ends the attempt, which runs again on the process's view.
 //            (2) A segment that the process maps is in a thread's view, or accesses to it end the attempt.
 // Sharing:   threads: lock_own() by any, for itself; stop() and what needs it by the domain's owner.
-//            Lock order: PageRunner::mutex of the process -> mutex_ -> PageRunner::mutex of views -> folder lock -> the domain's list of segments.
+//            Lock order: PageRunner::mutex of the process -> mutex_ -> PageRunner::mutex of views -> folder lock.
 // Contexts:  NOT async-signal-safe. Faults in a thread's view reach its own engine.
 // Source:    thesis, appendix A.1, first restriction (one thread of a process runs transactions): lifted for instrumented code.
 #pragma once

@@ -365,6 +365,22 @@ TEST(Spelling, LineChoicesAreThoseOfTheList) {
   }
 }
 
+TEST(Spelling, ThreadViewUsesAreThoseOfTheList) {
+  std::string list;
+  for (const auto use : {tmh::ThreadViewUse::kAuto, tmh::ThreadViewUse::kAlways, tmh::ThreadViewUse::kNever}) {
+    tmh::ThreadViewUse read{};
+    EXPECT_EQ(tmh::parse(tmh::to_string(use), &read), Errc::kOk);
+    EXPECT_EQ(read, use);
+    list += (list.empty() ? "" : ", ") + std::string(tmh::to_string(use));
+  }
+  EXPECT_EQ(list, tmh::thread_view_values());
+  tmh::ThreadViewUse untouched = tmh::ThreadViewUse::kNever;
+  for (const char *wrong : {"", "own", "Always", "never "}) {
+    EXPECT_EQ(tmh::parse(wrong, &untouched), Errc::kBadLevels) << wrong;
+    EXPECT_EQ(untouched, tmh::ThreadViewUse::kNever);
+  }
+}
+
 TEST(Spelling, NullTargetIsABadArgument) {
   EXPECT_EQ(tmh::parse("oldest-wins", static_cast<Policy *>(nullptr)), Errc::kBadArgument);
   EXPECT_EQ(tmh::parse("auto", static_cast<Tracking *>(nullptr)), Errc::kBadArgument);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -24,67 +23,11 @@
 #include "platform/process.h"
 #include "tests/support/children.h"
 #include "tests/support/modes.h"
-#include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/thread_table.h"
 
 namespace tmh::test {
 namespace {
-
-constexpr std::uint64_t kPages = 16;
-constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(std::uint64_t);
-
-DomainOptions threaded(const Mode &mode, ThreadViewUse use = ThreadViewUse::kAlways) {
-  DomainOptions options = options_for(mode);
-  options.thread_views = use;
-  return options;
-}
-
-SegmentOptions words_options() {
-  SegmentOptions raw;
-  raw.layout = Layout::kRaw;
-  raw.size_bytes = raw.max_bytes = kPages * kPageBytes;
-  return raw;
-}
-
-// A raw segment of words, and a site whose instances run at level 2.
-struct Table {
-  Table(const std::string &folder, const DomainOptions &options)
-      : domain(Domain::open(folder, options)),
-        segment(domain.map("words.raw", words_options())),
-        site(domain, "pages", "always", BodyKind::kInstrumented) {}
-  [[nodiscard]] field<std::uint64_t> &word(std::uint64_t page, std::uint64_t index = 0) const {
-    return reinterpret_cast<field<std::uint64_t> *>(segment.data())[page * kWordsPerPage + index];
-  }
-  // As plain code reads, on the process's view.
-  [[nodiscard]] std::uint64_t committed(std::uint64_t page, std::uint64_t index = 0) const {
-    return query(domain, [&] { return word(page, index).load(); });
-  }
-  Domain domain;
-  Segment segment;
-  Site site;
-};
-
-// In a thread of its own; what it throws fails the test.
-class Thread {
- public:
-  explicit Thread(std::function<void()> body)
-      : thread_([body = std::move(body)] {
-          try {
-            body();
-          } catch (const std::exception &error) {
-            ADD_FAILURE() << error.what();
-          }
-        }) {}
-  ~Thread() { join(); }
-  Thread(const Thread &) = delete;
-  Thread &operator=(const Thread &) = delete;
-  void join() {
-    if (thread_.joinable()) thread_.join();
-  }
-
- private:
-  std::thread thread_;
-};
 
 class ThreadViewsTest : public testing::TestWithParam<std::size_t> {
  protected:
@@ -476,39 +419,6 @@ TEST(ThreadViewBodies, AreInstrumentedInHybridDomainsAndPlainInPageDomainsUnless
   atomically(table.site, [&] { ++table.word(0); });
   EXPECT_EQ(table.domain.counters().thread_view_instances, 1U);
   EXPECT_THROW(Site(table.domain, "", "", static_cast<BodyKind>(9)), Error);
-}
-
-// When a strict commit of a thread returns, it survives a crash of the whole process.
-TEST(ThreadViewDurability, StrictCommitsOfThreadsAreInTheLog) {
-  constexpr std::uint64_t kThreads = 3, kEach = 40;
-  const TempFolder folder;
-  DomainOptions options;
-  options.thread_views = ThreadViewUse::kAlways;
-  options.durability = Durability::kStrict;
-  Shared<std::atomic<std::uint64_t>> acknowledged;
-  const ChildEnd end = run_in_child("committer", [&] {
-    const Table table(folder.path(), options);
-    std::vector<std::unique_ptr<Thread>> threads;
-    for (std::uint64_t t = 0; t < kThreads; ++t) {
-      threads.push_back(std::make_unique<Thread>([&, t] {
-        for (std::uint64_t i = 0; i < kEach; ++i) {
-          atomically(table.site, [&] {
-            ++table.word(0);
-            ++table.word(1 + t);
-          });
-          acknowledged->fetch_add(1);
-        }
-      }));
-    }
-    threads.clear();
-    EXPECT_EQ(table.domain.counters().thread_view_instances - table.site.report().page_aborts, kThreads * kEach);
-    ::kill(getpid(), SIGKILL);
-  });
-  EXPECT_EQ(end.signal, SIGKILL);
-  EXPECT_EQ(acknowledged->load(), kThreads * kEach);
-  const Table table(folder.path(), options);
-  EXPECT_EQ(table.committed(0), kThreads * kEach);
-  for (std::uint64_t t = 0; t < kThreads; ++t) EXPECT_EQ(table.committed(1 + t), kEach);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // include/tmh/domain.hpp -- domains, segments and instances (the C++ interface's core).
 // Shape:     Domain and Segment are small handles; copies refer to the same object; the last one closes it.
 // Sharing:   any number of processes open one domain folder; each is a participant with at most one instance at a time.
-//            Threads of one process may all call: an instance belongs to its thread, others wait at begin.
+//            Threads of one process may all call: an instance belongs to its thread, others wait at begin; but for sites (tmh/site.hpp).
 // Contexts:  nothing here may be called in a signal handler, or in a child after fork (kDetached) before it opens itself.
 // Source:    thesis, sections 2.1 to 2.3; DESIGN sections 2, 6 and 8.
 #pragma once

@@ -1,11 +1,11 @@
 // include/tmh/site.hpp -- sites: places in a program whose instances run at level 1 while they are small, and at level 2 when they are not.
 // Shape:     in a hybrid domain (DomainOptions::levels) a site's body is instrumented: it reaches shared memory through tmh::field<T> only.
 //            The same body then runs at either level. Or it is plain (BodyKind::kPlain): level 1 is then RTM, where the machine has it, and
-//            nothing elsewhere. In a page domain every site runs at level 2.
+//            nothing elsewhere. In a page domain every site runs at level 2, and its body is plain unless it says otherwise.
 // RTM:       a body between XBEGIN and XEND runs as it is, with two differences: an aborted attempt leaves no trace in locals either, and what
 //            enters the kernel (or waits) aborts it, so that it runs at level 2.
-// Sharing:   a Site is one process's; any number of its threads use it at once. At level 1 their instances run in parallel; at level 2
-//            one after the other, as every instance of a process does.
+// Sharing:   a Site is one process's; any number of its threads use it at once. At level 1 their instances run in parallel. At level 2 so do
+//            instrumented ones, where threads have views of their own (DomainOptions::thread_views); plain ones run one after the other.
 // Contexts:  as domain.hpp.
 // Source:    thesis, section 6.2 (a transaction runs at one level; policies move it); DESIGN section 4.
 #pragma once

@@ -14,7 +14,7 @@
 // Errors:    kDiskFull and kPermission of making a log file: the commit aborts, later ones may succeed. An error of writing the log is kept in
 //            LogState::error: what was published and not acknowledged may or may not survive; the domain takes no more commits until
 //            all have closed it and recovery has read the log. But not a process's being out of descriptors: others write for it.
-// Sharing:   one object per process, used by its instance's thread and its housekeeper; LogState::lock is the writer's.
+// Sharing:   one object per participant, used by its instance's thread, its housekeeper and whoever waits for a commit of it; LogState::lock is the writer's.
 // Contexts:  not in handlers.
 // Source:    DESIGN D1, D2, D5; LIBTP, sections 3.1.1 and 4.2 (group commit); thesis, section 3.2 (its log of whole pages).
 #pragma once

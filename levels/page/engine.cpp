@@ -42,9 +42,11 @@ Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
       views_(std::make_unique<View[]>(storage::kSegmentsMax)) {
   instance_ = self().incarnation.load(std::memory_order_relaxed)
               << 32;  // numbers never repeat in the domain, whoever had the slot before
+  engines_here_.fetch_add(1, std::memory_order_relaxed);
 }
 
 Engine::~Engine() {
+  engines_here_.fetch_sub(1, std::memory_order_relaxed);
   while (!mapped_.empty()) (void)unmap(mapped_.back());
 }
 

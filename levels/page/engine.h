@@ -239,6 +239,7 @@ class Engine {
 
   // Following the log page by page costs more than starting again beyond this many entries.
   static constexpr std::uint64_t kFollowMax = 1u << 16;
+  static inline std::atomic<std::uint32_t> engines_here_{0};  // relaxed: divides the number of areas roughly
 
   static constexpr std::uint32_t kSteadyEnds = 2;  // one may be chance; a short hot phase should gain, too
 

@@ -315,10 +315,12 @@ void Engine::open_page(View &view, PageId page, bool is_write) noexcept {
 
 // Thesis, appendix A.1 item 4: under vm.max_map_count an instance that scatters over many pages goes on in larger ranges. The limit is
 // 65,530 areas; an isolated page costs two. 12,288 single pages and 2 x 6,144 blocks use 49,152 of them; blocks of 16 MiB then merge.
+// Engines of other threads have their share of the areas.
 std::uint64_t Engine::block_pages() const noexcept {
-  if (protections_ < kBlocksAfter) return 1;
-  if (protections_ < kMediumBlocksAfter) return 16;
-  if (protections_ < kLargeBlocksAfter) return 256;
+  const std::uint64_t protections = protections_ * engines_here_.load(std::memory_order_relaxed);
+  if (protections < kBlocksAfter) return 1;
+  if (protections < kMediumBlocksAfter) return 16;
+  if (protections < kLargeBlocksAfter) return 256;
   return 4096;
 }
 

@@ -1,4 +1,4 @@
-// levels/storage/participants.h -- the table of processes attached to a domain.
+// levels/storage/participants.h -- the table of participants: processes attached to a domain, and their threads with views of their own.
 // Shape:     tmh.participants: kParticipantsMax records of 512 bytes, sparse; a participant is named by its slot. Rebuildable.
 // Invariant: a slot is freed only under the domain lock, so a dead lock holder's slot keeps its meaning until it is inherited.
 // Ordering:  pin is the only word on which isolation depends: announced seq_cst, see levels/page/consistency.h.

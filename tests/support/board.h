@@ -87,7 +87,7 @@ class Player {
 
   // In a hybrid domain.
   void play_at(PlaysAt where) noexcept { where_ = where; }
-  // Most updates at level 2 run where threads have views of their own.
+  // Most updates and queries at level 2 run where threads have views of their own.
   void prefer_thread_views() noexcept { prefers_thread_views_ = true; }
 
   // Instances that aborted without having given up.
@@ -183,6 +183,13 @@ void Player::update(const Body &body) {
 template <class Body>
 void Player::query(const Body &body) {
   if (where_ == PlaysAt::kOnlyLines) return static_cast<void>(attempt_at(board_.only_lines_site(), body));
+  if (prefers_thread_views_ && random_() % 4 != 0) {
+    lane_.begin(history::Kind::kQuery);
+    tmh::query(board_.page_site(), body);
+    lane_.end(history::Outcome::kCommitted);
+    attempt_ended();
+    return;
+  }
   lane_.begin(history::Kind::kQuery);
   domain().begin_query();
   try {
