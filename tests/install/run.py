@@ -86,6 +86,10 @@ def manual_and_command(arguments, prefix, work):
         printed = run([os.path.join(prefix, "bin", "tmh"), "--version"], work)
         if not printed.startswith("tmh "):
             raise SystemExit(f"tmh --version printed {printed!r}")
+        if os.path.exists(os.path.join(prefix, arguments.libdir, "libtmh-rtm-emulation.so")):
+            printed = run([os.path.join(prefix, "bin", "tmh"), "rtm-emulate", "--", "sh", "-c", "echo $LD_PRELOAD"], work)
+            if not printed.startswith(os.path.realpath(prefix)):
+                raise SystemExit(f"tmh rtm-emulate loaded {printed!r}, not the installed library")
 
 
 def main():
