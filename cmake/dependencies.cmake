@@ -3,6 +3,10 @@
 find_package(Boost 1.81 REQUIRED)
 find_package(Threads REQUIRED)
 
+if(TMH_BUILD_RTM_EMULATION)
+  find_package(zydis QUIET)  # may be missing: the emulator is then not built
+endif()
+
 if(TMH_BUILD_TESTS OR TMH_BUILD_BENCH OR TMH_BUILD_EXAMPLES OR TMH_BUILD_TOOLS)
   find_package(fmt REQUIRED)
   find_package(CLI11 REQUIRED)

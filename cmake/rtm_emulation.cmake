@@ -2,7 +2,9 @@
 # functions and is also loaded by LD_PRELOAD. Not with sanitizers or coverage: their instrumentation would run in the middle of transactions
 # that the emulator interprets, with vector registers that it must not touch.
 set(TMH_HAVE_RTM_EMULATION FALSE)
-if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux" OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+if(NOT TMH_BUILD_RTM_EMULATION)
+  return()
+elseif(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux" OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   message(STATUS "RTM emulation: not built, it is for x86-64 Linux")
   return()
 elseif(TMH_SANITIZE OR TMH_COVERAGE)
@@ -12,7 +14,6 @@ elseif(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   message(STATUS "RTM emulation: not built, it needs GCC (copies of structs without calls to memcpy)")
   return()
 endif()
-find_package(zydis)
 if(NOT zydis_FOUND)
   message(STATUS "RTM emulation: not built, Zydis is missing (Debian: libzydis-dev)")
   return()

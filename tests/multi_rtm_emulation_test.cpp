@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <memory>
@@ -164,7 +165,7 @@ TEST_F(MultiRtmEmulation, NativeReadersSeeNoPartOfACommit) {
     }
   });
   // No fallback: its two stores are two.
-  for (int committed = 0; committed < 2'000;)
+  for (int committed = 0; committed < 500;)
     committed += attempt([this] { add_to_both(memory_); }) == kRtmCommitted ? 1 : 0;
   memory_->stop = 1;
   reader.join();
@@ -226,6 +227,19 @@ TEST_F(MultiRtmEmulation, ForkWhileCommittingCopiesWholeCommits) {
   }
   memory_->stop = 1;
   committer.join();
+}
+
+TEST_F(MultiRtmEmulation, AProgramThatAChildBecomesIsLeftAlone) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    increment(memory_, 10);  // it is known to the domain
+    ::execlp("sleep", "sleep", "0.3", nullptr);
+    ::_exit(1);
+  }
+  int status = -1;
+  while (::waitpid(child, &status, WNOHANG) == 0) increment(memory_, 10);
+  EXPECT_EQ(status, 0) << "a stop signal killed a program that does not know it";
 }
 
 TEST_F(MultiRtmEmulation, AKilledCommitterLeavesAllOrNothing) {

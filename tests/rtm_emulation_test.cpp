@@ -429,6 +429,10 @@ TEST_F(RtmEmulation, TimerSignalsComeBetweenTransactions) {
 volatile long g_in_handler = 0;
 void transact_in_handler(int) {
   (void)attempt([] { g_in_handler = g_in_handler + 1; });
+  // A fault inside, while the alternate stack holds this handler's own frames.
+  volatile long mark = 4711;
+  int *volatile null = nullptr;
+  if (attempt([&] { mark = *null; }) != 0 || mark != 4711) g_in_handler = -1'000;
 }
 
 TEST_F(RtmEmulation, TransactionsRunInHandlersAndOnAlternateStacks) {

@@ -1,6 +1,7 @@
 // tools/rtm_emulate.cpp -- tmh rtm-emulate: replaces this process by a program under the RTM emulator.
 #include <unistd.h>
 
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>

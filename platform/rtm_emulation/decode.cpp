@@ -351,7 +351,9 @@ bool classify(const Decoded &decoded, Op *op) noexcept {
     case ZYDIS_MNEMONIC_LEA:
       op->reg = gpr_number(decoded.operands[0].reg.value);
       op->value_bytes = static_cast<std::uint8_t>(decoded.operands[0].size / 8);
-      return as(OpKind::kLea) && set_memory(decoded, decoded.operands[1], op);
+      if (!set_memory(decoded, decoded.operands[1], op)) return false;
+      op->memory.segment = 0;  // an address within its segment
+      return as(OpKind::kLea);
     case ZYDIS_MNEMONIC_BT:
       if (is_bit_string(decoded)) return set_bit_string(decoded, 0, op);
       break;

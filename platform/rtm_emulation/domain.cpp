@@ -107,6 +107,7 @@ void await_stopped(const Slot &slot) noexcept {
       // Stopped (T, t) or in the kernel for longer (D: the parent of vfork(), say): the pending signal comes first when it goes on.
       if (state == 0 || state == 'T' || state == 't' || state == 'D' || state == 'Z' || state == 'X') return;
       sleep_ns(100'000);
+      send_stop(owner);  // glibc's handler may have taken the first one, in the moment before ours was set again
     }
     wait_a_little(looks);
   }

@@ -40,19 +40,6 @@ std::uint64_t fs_base() noexcept {
   return base;
 }
 
-void save_vectors(void *area, std::uint64_t mask) noexcept {
-  asm volatile("xsave64 (%0)"
-               :
-               : "r"(area), "a"(static_cast<std::uint32_t>(mask)), "d"(static_cast<std::uint32_t>(mask >> 32))
-               : "memory");
-}
-void restore_vectors(const void *area, std::uint64_t mask) noexcept {
-  asm volatile("xrstor64 (%0)"
-               :
-               : "r"(area), "a"(static_cast<std::uint32_t>(mask)), "d"(static_cast<std::uint32_t>(mask >> 32))
-               : "memory");
-}
-
 }  // namespace
 
 bool Executor::allocate() noexcept {

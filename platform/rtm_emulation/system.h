@@ -57,6 +57,14 @@ inline void clear_bytes(void *to, std::size_t count) noexcept {
   asm volatile("rep stosb" : "+D"(to), "+c"(count) : "a"(0) : "memory");
 }
 
+// XSAVE and XRSTOR of the live registers; 64-byte aligned, standard form. mask: which parts.
+inline void save_vectors(void *area, std::uint64_t mask) noexcept {
+  asm volatile("xsave64 (%0)" : : "r"(area), "a"(mask & 0xFFFF'FFFF), "d"(mask >> 32) : "memory");
+}
+inline void restore_vectors(const void *area, std::uint64_t mask) noexcept {
+  asm volatile("xrstor64 (%0)" : : "r"(area), "a"(mask & 0xFFFF'FFFF), "d"(mask >> 32) : "memory");
+}
+
 inline bool is_error(long result) noexcept { return result < 0 && result > -4096; }
 
 // Zeroed memory of our own, or null. Shared: children of fork() see the same.

@@ -57,17 +57,15 @@ const VectorFormat &format_of(const void *vectors) noexcept {
 
 // --- one transaction, on the thread's own stack ---
 
-void restore_vectors(const Thread &thread, std::uint64_t mask) noexcept {
-  asm volatile("xrstor64 (%0)"
-               :
-               : "r"(thread.vectors), "a"(static_cast<std::uint32_t>(mask)), "d"(static_cast<std::uint32_t>(mask >> 32))
-               : "memory");
-}
-void save_vectors(Thread &thread, std::uint64_t mask) noexcept {
-  asm volatile("xsave64 (%0)"
-               :
-               : "r"(thread.vectors), "a"(static_cast<std::uint32_t>(mask)), "d"(static_cast<std::uint32_t>(mask >> 32))
-               : "memory");
+// The program is on its alternate stack itself, with its frames in use: a fault's frame must not begin at that stack's top again.
+// Not while the handler's own stack is that one; sigreturn sets it again as the frame says.
+void put_alternate_stack_aside(const ucontext_t &context) noexcept {
+  const auto rsp = static_cast<std::uint64_t>(context.uc_mcontext.gregs[REG_RSP]);
+  const std::uint64_t begin = address_of(context.uc_stack.ss_sp);
+  if (rsp < begin || rsp - begin > context.uc_stack.ss_size) return;
+  stack_t none{};
+  none.ss_flags = SS_DISABLE;
+  (void)system_call(Call::kSigaltstack, address_of(&none), 0);
 }
 
 [[noreturn]] void leave(Thread &thread) noexcept {
@@ -94,11 +92,12 @@ extern "C" __attribute__((used, visibility("hidden"))) void tmh_rtm_run(Thread *
   auto &flags = context.uc_mcontext.gregs[REG_EFL];
   flags &= ~static_cast<greg_t>(kResumeFlag);
   registers.flags = static_cast<std::uint64_t>(flags) & ~kTrapFlag;
+  put_alternate_stack_aside(context);
   thread.executor.begin(thread.begin, current_knobs(), thread.slot, mask);
-  restore_vectors(thread, mask);  // the kernel has cleared them for the handler
+  restore_vectors(thread.vectors, mask);  // the kernel has cleared them for the handler
   const Executor::Outcome outcome = thread.executor.run();
   if (outcome.committed) {
-    save_vectors(thread, mask);
+    save_vectors(thread.vectors, mask);
     for (int i = 0; i < 16; ++i) context.uc_mcontext.gregs[kGregs[i]] = static_cast<greg_t>(registers.gpr[i]);
     flags = static_cast<greg_t>((static_cast<std::uint64_t>(flags) & ~kUserFlags) | (registers.flags & kUserFlags));
     rip_of(context) = static_cast<greg_t>(outcome.rip);
@@ -124,17 +123,6 @@ bool copy_frame(Thread *thread, const ucontext_t &found) noexcept {
   // A stack that was never set is saved as size 0 without flags, which sigreturn takes for a wrong wish.
   if (context.uc_stack.ss_size == 0) context.uc_stack.ss_flags = SS_DISABLE;
   return true;
-}
-
-// The program is on its alternate stack itself, with its frames in use: a fault's frame must not begin at that stack's top again.
-// sigreturn sets the stack as the frame says.
-void put_alternate_stack_aside(const ucontext_t &context) noexcept {
-  const auto rsp = static_cast<std::uint64_t>(context.uc_mcontext.gregs[REG_RSP]);
-  const std::uint64_t begin = address_of(context.uc_stack.ss_sp);
-  if (rsp < begin || rsp - begin > context.uc_stack.ss_size) return;
-  stack_t none{};
-  none.ss_flags = SS_DISABLE;
-  (void)system_call(Call::kSigaltstack, address_of(&none), 0);
 }
 
 enum class Found : std::uint8_t { kOther, kBegin, kTest, kAbort };
@@ -165,7 +153,6 @@ void begin_transaction(ucontext_t *found) noexcept {
   leave_native(thread.slot);
   thread.begin = behind;
   thread.fallback = fallback;
-  put_alternate_stack_aside(*found);
   // From here on nothing may use the stack that the handler was called on.
   const std::uint64_t top = address_of(&thread) - 64;  // allocated below its Thread
   asm volatile(

@@ -89,6 +89,10 @@ def manual_and_command(arguments, prefix, work):
         for installed in ("tmh/schema/doctor.schema.json", "bash-completion/completions/tmh"):
             if not os.path.isfile(os.path.join(prefix, "share", installed)):
                 raise SystemExit(f"share/{installed} was not installed")
+        if os.path.exists(os.path.join(prefix, arguments.libdir, "libtmh-rtm-emulation.so")):
+            printed = run([os.path.join(prefix, "bin", "tmh"), "rtm-emulate", "--", "sh", "-c", "echo $LD_PRELOAD"], work)
+            if not printed.startswith(os.path.realpath(prefix)):
+                raise SystemExit(f"tmh rtm-emulate loaded {printed!r}, not the installed library")
 
 
 def main():
