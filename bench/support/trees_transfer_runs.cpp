@@ -158,11 +158,10 @@ template <class Tree>
 InsertTransfers insert_on_thesis(const TreeExperiment &experiment, const std::string &folder) {
   const Shared<InsertTransfers> counted;
   run_alone([&] {
-    constexpr std::uint64_t kPages = std::uint64_t{1} << 17;
-    write_page_file(folder + "/home", 1);
-    { const MappedFile sparse(folder + "/home", kPages * kPageBytes); }
-    ThesisMechanism mechanism(folder, folder + "/home", kPages);
-    Arena arena(mechanism.data(), kPages * kPageBytes);
+    const std::uint64_t pages = 2048 + experiment.records / 2;  // 2 KiB for a record of 520 bytes
+    { const MappedFile sparse(folder + "/home", pages * kPageBytes); }
+    ThesisMechanism mechanism(folder, folder + "/home", pages);
+    Arena arena(mechanism.data(), pages * kPageBytes);
     mechanism.begin();
     auto *tree = ::new (arena.allocate(sizeof(Tree), alignof(Tree))) Tree(ArenaAllocator<std::byte>(&arena));
     mechanism.end();

@@ -27,8 +27,7 @@ def trees(experiment, tiny, quick, full):
     return {"tiny": common + ["--tiny"] + tiny, "quick": common + quick, "full": common + full}
 
 
-# Opponents that are slowest where everybody waits for the disk are left out of quick runs of that experiment: none. Of the floor's methods
-# the two best suffice.
+# Everybody; of the floor's methods the two that are best.
 FEW = ["--opponents", "floor-direct,floor-dsync,bdb,lmdb,sqlite"]
 
 EXPERIMENTS = [
