@@ -2,8 +2,12 @@
 import html
 import math
 
-COLOURS = ["#1b6ca8", "#d1495b", "#3a7d44", "#8d5a97", "#e08e0b", "#555555", "#00a6a6", "#a44a3f", "#6b8e23", "#c71585"]
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 360, 80, 210, 40, 50
+
+
+def colour_of(i):
+    """Neighbours in the legend are far apart on the colour circle (the golden angle)."""
+    return f"hsl({i * 137.5 % 360:.0f},65%,{38 if i % 2 else 48}%)"
 
 
 def number(value):
@@ -48,7 +52,7 @@ def legend(names):
     parts = []
     for i, name in enumerate(names):
         y = TOP + 10 + i * 18
-        parts.append(f'<rect x="{WIDTH - RIGHT + 12}" y="{y - 9}" width="10" height="10" fill="{COLOURS[i % len(COLOURS)]}"/>')
+        parts.append(f'<rect x="{WIDTH - RIGHT + 12}" y="{y - 9}" width="10" height="10" fill="{colour_of(i)}"/>')
         parts.append(text(WIDTH - RIGHT + 27, y, name, "start"))
     return parts
 
@@ -74,7 +78,7 @@ def lines(title, x_label, y_label, series, log_x=False, log_y=False):
         body += [f'<line x1="{LEFT}" y1="{to_y(tick):.1f}" x2="{WIDTH - RIGHT}" y2="{to_y(tick):.1f}" stroke="#ddd"/>',
                  text(LEFT - 6, to_y(tick) + 4, number(tick), "end")]
     for i, (name, points) in enumerate(usable.items()):
-        colour = COLOURS[i % len(COLOURS)]
+        colour = colour_of(i)
         path = " ".join(f"{to_x(x):.1f},{to_y(y):.1f}" for x, y in points)
         body.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for x, y in points:
@@ -105,7 +109,7 @@ def bars(title, y_label, groups, series, log_y=False):
                 continue
             y = to_y(each[g])
             body.append(f'<rect x="{LEFT + g * room + room * 0.075 + i * width:.1f}" y="{y:.1f}" width="{width:.1f}" '
-                        f'height="{HEIGHT - BOTTOM - y:.1f}" fill="{COLOURS[i % len(COLOURS)]}">'
+                        f'height="{HEIGHT - BOTTOM - y:.1f}" fill="{colour_of(i)}">'
                         f"<title>{html.escape(name)}, {html.escape(str(group))}: {number(each[g])}</title></rect>")
     body.append(text(0, 0, y_label, extra=f'transform="translate(16 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)"'))
     return frame(title, body + legend(series))
