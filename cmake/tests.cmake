@@ -128,6 +128,9 @@ if(TMH_BUILD_BENCH)
 endif()
 tmh_add_house_test(probes probes.py "${PROJECT_SOURCE_DIR}" --library "$<TARGET_FILE:tmh>" --cxx "${CMAKE_CXX_COMPILER}")
 tmh_add_house_test(probes_can_fail probes.py "${PROJECT_SOURCE_DIR}" --self-test)
+if(NOT TMH_SANITIZE AND NOT TMH_COVERAGE)  # gdb and a sanitizer's start get in each other's way
+  tmh_add_house_test(gdb gdb/printers.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}" --library "$<TARGET_FILE:tmh_static>")
+endif()
 if(TMH_INSTALL)
   list(JOIN TMH_SANITIZE_FLAGS " " flags)  # a program that links a sanitized library must be sanitized itself
   if(TMH_COVERAGE)
@@ -139,4 +142,13 @@ if(TMH_INSTALL)
   tmh_add_house_test(install install/run.py --build "${PROJECT_BINARY_DIR}" --cmake "${CMAKE_COMMAND}" ${compilers}
                      --libdir "${CMAKE_INSTALL_LIBDIR}" --mandir "${CMAKE_INSTALL_MANDIR}" ${tool}
                      "--flags=${flags}")
+  # A sanitized or instrumented library is nobody's package.
+  if(TARGET tmh_tool AND PROJECT_IS_TOP_LEVEL AND NOT TMH_SANITIZE AND NOT TMH_COVERAGE)
+    get_filename_component(cmake_folder "${CMAKE_COMMAND}" DIRECTORY)
+    foreach(how "" _chroot)
+      string(REPLACE _ -- flag "${how}")
+      tmh_add_house_test(packages${how} packages.py --build "${PROJECT_BINARY_DIR}" --cpack "${cmake_folder}/cpack" ${flag})
+    endforeach()
+    set_tests_properties(house.packages_chroot PROPERTIES TIMEOUT 3600)  # it downloads a Debian
+  endif()
 endif()
