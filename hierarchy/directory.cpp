@@ -8,11 +8,15 @@
 #include <cstdio>
 
 #include "levels/line/recovery.h"
+#include "platform/disk.h"
+#include "platform/fence.h"
 #include "platform/process.h"
 #include "platform/steps.h"
 
 namespace tmh::hierarchy {
 
+using platform::is_planted;
+using platform::Planted;
 using platform::Step;
 using platform::step;
 using storage::PageId;
@@ -70,11 +74,12 @@ std::uint64_t Directory::newest(PageId page) const noexcept {
 
 std::uint64_t Directory::take(PageId page) noexcept {
   DirectoryRecord &r = record(page);
+  const std::uint64_t newest_before = is_planted(Planted::kRecallReadsFirst) ? newest(page) : 0;
   const PageLevel level = r.level.load(std::memory_order_relaxed);
   if (level == PageLevel::kLines) recall(page);
   if (level == PageLevel::kHardware) recall_from_hardware(page);
   r.residents.fetch_or(bit(slot_), std::memory_order_relaxed);  // under the lock
-  return newest(page);
+  return is_planted(Planted::kRecallReadsFirst) ? newest_before : newest(page);
 }
 
 // A look first, then the take: what a committer does in between is waited for, briefly, and its version is looked at again.
@@ -117,6 +122,7 @@ void Directory::mark_lines(PageId page) noexcept {
     std::uint64_t seen = words[i].load(std::memory_order_relaxed);
     for (;;) {
       if (line::is_locked(seen)) {
+        if (is_planted(Planted::kRecallNoWait)) break;
         await_committer(words[i]);
         seen = words[i].load(std::memory_order_relaxed);
         continue;
@@ -128,10 +134,9 @@ void Directory::mark_lines(PageId page) noexcept {
         break;
     }
   }
-  std::atomic_thread_fence(
-      std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
+  platform::fence(std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
   // Whoever stamps later must validate: see line-validate's short way in PROTOCOL.md.
-  lines_.state().clock.fetch_add(1, std::memory_order_seq_cst);
+  if (!is_planted(Planted::kRecallClockStands)) lines_.state().clock.fetch_add(1, std::memory_order_seq_cst);
 }
 
 // The committer goes on or lets go by itself; a dead one's context is recovered here.
@@ -176,6 +181,7 @@ Release Directory::give_up(PageId page) noexcept {
   const std::uint64_t residents = record(page).residents.load(std::memory_order_relaxed);
   const auto is_used = [&] {  // by a dead one's instance, too, until it is reaped
     bool used = false;
+    if (is_planted(Planted::kReleaseBlind)) return false;
     for_users(residents, [&used](storage::Participant &) { used = true; });
     return used;
   };
@@ -185,8 +191,10 @@ Release Directory::give_up(PageId page) noexcept {
     tree_.collect(~std::size_t{0});
     if (memory_.meta(page).newest.load(std::memory_order_relaxed) != 0) return Release::kVersions;
   }
+  if (is_planted(Planted::kReleaseLooksFirst)) step(Step::kReleaseLook);
   tree_.announce(page);
   step(Step::kReleaseTold);
+  if (is_planted(Planted::kReleaseLooksFirst)) return Release::kReleased;
   if (is_used()) return Release::kRunning;
   step(Step::kReleaseLook);
   return Release::kReleased;
@@ -258,7 +266,7 @@ void Directory::repair() noexcept {
 void Directory::repair_move() noexcept {
   line::LineStateV1 &state = lines_.state();
   const std::uint64_t moving = state.moving.load(std::memory_order_relaxed);
-  if (moving == line::kNoPage) return;
+  if (moving == line::kNoPage || is_planted(Planted::kMoveLeft)) return;
   const PageId page{moving};
   if (!memory_.exists(page)) {
     state.moving.store(line::kNoPage, std::memory_order_relaxed);

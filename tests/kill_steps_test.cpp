@@ -125,7 +125,7 @@ class Scene {
     setenv("TMH_CRASH_AT", crash_at.c_str(), 1);
     Board board(folder_.path(), options_);
     Player player(board, recorder_->open_lane(), &state_->attempts);
-    if (step_ >= Step::kLineLock && step_ <= Step::kLineUnlock) player.prefer_lines();
+    if (step_ >= Step::kLineLock && step_ <= Step::kLineUnlock) player.play_at(PlaysAt::kFirstLines);
     Workload workload(player, seed() + 100);
     for (std::uint64_t i = 0; i < kVictimSteps; ++i) {
       workload.step();

@@ -26,7 +26,7 @@ MAY_INCLUDE = {
     "hierarchy/": ALL_LAYERS,
     "compat/": ["include/", "hierarchy/"],
     "tools/": ALL_LAYERS,
-    "bench/": ALL_LAYERS + ["examples/trees/"],
+    "bench/": ALL_LAYERS + ["examples/trees/", "examples/structures/"],
     "examples/": ["include/"],  # what a user sees
     "tests/": ALL_LAYERS + ["compat/", "tools/", "bench/", "examples/"],
 }

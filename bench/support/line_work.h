@@ -13,10 +13,18 @@
 #include <string>
 #include <vector>
 
-#include "bench/support/line_structures.h"
 #include "bench/support/stats.h"
+#include "examples/structures/bank.hpp"
+#include "examples/structures/hash_set.hpp"
+#include "examples/structures/red_black_tree.hpp"
+#include "examples/structures/sorted_list.hpp"
 
 namespace tmh::bench {
+
+using structures::HashSet;
+using structures::PlainField;
+using structures::RedBlackTree;
+using structures::SortedList;
 
 enum class LineKind : std::uint8_t { kList, kTree, kHash, kBank };
 
@@ -138,11 +146,11 @@ class LineOperations {
   }
   template <class Balance>
   std::int64_t sum(const Balance *accounts, std::uint64_t count) {
-    return self().query([&] { return sum_of(accounts, count); });
+    return self().query([&] { return structures::sum_of(accounts, count); });
   }
   template <class Balance>
   void transfer(Balance &from, Balance &to, std::int64_t amount) {
-    self().update([&] { return move(from, to, amount); });
+    self().update([&] { return structures::move(from, to, amount); });
   }
   template <class Balance>
   void put(Balance &account, std::int64_t amount) {
@@ -284,11 +292,11 @@ template <class Memory>
 LineOutcome run_line_work(const LineWork &work, Memory &memory) {
   switch (work.kind) {
     case LineKind::kList:
-      return run_line_set<LineList<Memory::template Field>>(work, memory);
+      return run_line_set<SortedList<Memory::template Field>>(work, memory);
     case LineKind::kTree:
-      return run_line_set<LineTree<Memory::template Field>>(work, memory);
+      return run_line_set<RedBlackTree<Memory::template Field>>(work, memory);
     case LineKind::kHash:
-      return run_line_set<LineHash<Memory::template Field>>(work, memory);
+      return run_line_set<HashSet<Memory::template Field>>(work, memory);
     default:
       return run_line_bank(work, memory);
   }

@@ -45,7 +45,8 @@ bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
   LineStateV1 &state = memory.state();
   // acquire: pairs with the release of PENDING and of COMMITTED
   const std::uint64_t status = context.status.load(std::memory_order_acquire);
-  const bool is_committed = state_of(status) == State::kCommitted;
+  const bool is_committed =
+      state_of(status) == State::kCommitted && !platform::is_planted(platform::Planted::kRecoveryUndoes);
   if (state_of(status) != State::kIdle && !recover_lines(memory, number, is_committed)) return false;
   platform::step(platform::Step::kLineRecovered);
   context.status.store(status_word(number_of(status), State::kIdle), std::memory_order_release);  // as its owner does

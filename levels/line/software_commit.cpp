@@ -67,14 +67,21 @@ Status SoftwareThread::commit() noexcept {
 AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
   if (const AbortCause cause = lock_lines(); cause != AbortCause::kNone) return cause;
   step(Step::kLineLock);
+  AbortCause cause = AbortCause::kNone;
+  if (is_planted(Planted::kStampLate)) [[unlikely]] {
+    stamp_ = state.clock.load(std::memory_order_seq_cst) + 1;
+    if (!is_valid_at_commit()) cause = AbortCause::kValidation;
+    step(Step::kLineValidate);
+  }
   // seq_cst: after the locks and before the look for pins. An instance above stores its pin, then reads this clock: one of us sees the other.
   stamp_ = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
   context_->stamp.store(stamp_, std::memory_order_relaxed);  // relaxed: published by COMMITTED
   step(Step::kLineStamp);
-  const bool is_pinned = upper_.any_pin();
-  AbortCause cause = AbortCause::kNone;
-  if (!is_valid_at_commit() && !is_planted(Planted::kLineNoValidation)) cause = AbortCause::kValidation;
-  step(Step::kLineValidate);
+  const bool is_pinned = upper_.any_pin() && !is_planted(Planted::kNoUndoWords);
+  if (!is_planted(Planted::kStampLate)) [[likely]] {
+    if (!is_valid_at_commit() && !is_planted(Planted::kLineNoValidation)) cause = AbortCause::kValidation;
+    step(Step::kLineValidate);
+  }
   if (cause == AbortCause::kNone && is_pinned) cause = save_undo();
   step(Step::kLineSave);
   if (cause == AbortCause::kNone) {

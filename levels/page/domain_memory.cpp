@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "platform/failure.h"
+#include "platform/fence.h"
 
 namespace tmh::page {
 
@@ -135,7 +136,7 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
     state_->incarnation_next.store(1, std::memory_order_relaxed);
     state_->age_next.store(1, std::memory_order_relaxed);
     state_->clock.store(1, std::memory_order_relaxed);
-    state_->version_capacity = 1;  // slot 0 means none
+    state_->version_capacity.store(1, std::memory_order_relaxed);  // slot 0 means none
     state_->access_capacity = 1;
     state_->magic = kStateMagic;
   }
@@ -157,10 +158,13 @@ Errc DomainMemory::bound_state() noexcept {
   };
   const std::uint64_t slots =
       std::min(items_of(version_heads_file_, sizeof(VersionHead)), items_of(version_data_, kPageBytes));
-  if (state_->version_capacity > slots && versions_live() > 0)
+  const std::uint64_t capacity = state_->version_capacity.load(std::memory_order_relaxed);
+  if (capacity > slots && versions_live() > 0)
     return fail(Errc::kCorrupt, path("tmh.versions.*") + " are shorter than tmh.state says, and hold committed data");
-  if (state_->version_capacity > slots || state_->version_capacity == 0)
-    state_->version_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(slots, kVersionsMax)));
+  if (capacity > slots || capacity == 0)
+    state_->version_capacity.store(
+        static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(slots, kVersionsMax))),
+        std::memory_order_relaxed);
   const std::uint64_t entries = items_of(accesses_file_, sizeof(AccessEntry));
   if (state_->access_capacity > entries || state_->access_capacity == 0)
     state_->access_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(entries, kAccessesMax)));
@@ -284,8 +288,7 @@ bool DomainMemory::holder_alive(void *context, platform::LockTag holder) noexcep
   };
   if (!names_holder()) return false;
   const bool is_alive = record.is_alive();
-  std::atomic_thread_fence(
-      std::memory_order_acquire);  // pid and start time were read before the incarnation is read again
+  platform::fence(std::memory_order_acquire);  // pid and start time were read before the incarnation is read again
   return is_alive && names_holder();
 }
 
@@ -354,7 +357,7 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
     const platform::ProcessId self = platform::this_process();
     record.incarnation.store(state_->incarnation_next.fetch_add(1, std::memory_order_relaxed),
                              std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);  // pairs with the fence in is_gone(): incarnation before pid
+    platform::fence(std::memory_order_release);  // pairs with the fence in is_gone(): incarnation before pid
     record.pid = self.pid;
     record.start_time = self.start_time;
     std::memset(record.name, 0, sizeof record.name);

@@ -336,7 +336,9 @@ Errc DurableLog::append_wide(const CommitLogEntry &first) noexcept {
   const std::uint64_t stamp = first.stamp.load(std::memory_order_relaxed);
   std::vector<std::pair<std::uint64_t, Slot>> versions;
   versions.reserve(first.pages);
-  for (Slot slot = 1; slot < memory_.state().version_capacity && versions.size() < first.pages; ++slot) {
+  // relaxed: the clock has been acquired, and these slots were there before it
+  const Slot end = memory_.state().version_capacity.load(std::memory_order_relaxed);
+  for (Slot slot = 1; slot < end && versions.size() < first.pages; ++slot) {
     const VersionHead &head = memory_.version(slot);
     if (head.stamp.load(std::memory_order_acquire) == stamp) versions.emplace_back(head.page, slot);
   }

@@ -11,6 +11,7 @@
 #include "levels/page/engine.h"
 #include "levels/page/engine_thread.h"
 #include "levels/page/lines.h"
+#include "platform/disk.h"
 #include "platform/steps.h"
 
 namespace tmh::page {
@@ -194,7 +195,7 @@ bool Engine::extend() noexcept {
         is_valid() && state.log_head.load(std::memory_order_relaxed) - synced_position_ <= kLogEntries / 2;
     failed_cause_ = AbortCause::kNone;
     if (!valid) return false;
-    pull();
+    if (!platform::is_planted(platform::Planted::kExtendNoFollow)) pull();
   }
   snapshot_ = state.clock.load(std::memory_order_relaxed);
   self().pin.store(snapshot_, std::memory_order_seq_cst);  // forward: it never uncovers a home that changed

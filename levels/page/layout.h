@@ -51,9 +51,10 @@ struct alignas(64) DomainState {
   std::atomic<std::uint64_t> versioned_stamp;
   // line 2: rarely written
   alignas(64) std::atomic<std::uint32_t> participants_high;  // slots ever used
-  std::uint32_t version_capacity;                            // slots 1 .. capacity-1 exist
-  std::uint64_t repair_again;                                // a repair could not reach every segment
-  std::atomic<std::uint64_t> repairs;                        // read without the lock by beginners
+  std::atomic<std::uint32_t>
+      version_capacity;  // slots 1 .. capacity-1 exist; relaxed: the log writer reads it without the lock, for slots of commits that it has acquired
+  std::uint64_t repair_again;          // a repair could not reach every segment
+  std::atomic<std::uint64_t> repairs;  // read without the lock by beginners
   std::uint64_t fold_fence;  // durable domains: a clock value; nothing up to it is folded into what is later. 0: none
   std::uint64_t reserved_zero[4];
   // line 3: stores without room of their own

@@ -12,7 +12,8 @@ Board::Board(const std::string &folder, const DomainOptions &options)
     : levels_(options.levels),
       domain_(Domain::open(folder, options)),
       line_site_(domain_, "lines", "on-capacity"),
-      adaptive_site_(domain_, "adaptive", "adaptive") {
+      adaptive_site_(domain_, "adaptive", "adaptive"),
+      only_lines_site_(domain_, "only lines", "never") {
   SegmentOptions segment;
   segment.layout = Layout::kRaw;
   segment.size_bytes = (kPages + 1) / 2 * kPageBytes;

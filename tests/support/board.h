@@ -36,15 +36,19 @@ class Board {
   [[nodiscard]] bool is_hybrid() const noexcept { return levels_ == Levels::kHybrid; }
   [[nodiscard]] const Site &line_site() const noexcept { return line_site_; }
   [[nodiscard]] const Site &adaptive_site() const noexcept { return adaptive_site_; }
+  [[nodiscard]] const Site &only_lines_site() const noexcept { return only_lines_site_; }
   [[nodiscard]] Slot *slot(history::Cell cell) const noexcept;
   void close() { domain_.close(); }
 
  private:
   Levels levels_;
   Domain domain_;
-  Site line_site_, adaptive_site_;
+  Site line_site_, adaptive_site_, only_lines_site_;
   Segment segments_[2];
 };
+
+// Of a hybrid domain's levels: by chance; every update first at level 1; level 1 alone, queries included; level 2 alone.
+enum class PlaysAt : std::uint8_t { kAnywhere, kFirstLines, kOnlyLines, kOnlyPages };
 
 // Instances of one process on a board, each recorded whatever becomes of it.
 class Player {
@@ -71,8 +75,8 @@ class Player {
   template <class Body>
   void query(const Body &body);
 
-  // In a hybrid domain: every update begins at level 1.
-  void prefer_lines() noexcept { prefers_lines_ = true; }
+  // In a hybrid domain.
+  void play_at(PlaysAt where) noexcept { where_ = where; }
 
   // Instances that aborted without having given up.
   [[nodiscard]] std::uint64_t conflicts() const noexcept { return conflicts_; }
@@ -93,7 +97,7 @@ class Player {
   std::minstd_rand random_;
   std::atomic<std::uint64_t> *attempts_;
   std::uint64_t conflicts_ = 0;
-  bool prefers_lines_ = false;
+  PlaysAt where_ = PlaysAt::kAnywhere;
 };
 
 // As atomically(site, body), until it commits or gives up; each attempt is recorded from before its begin.
@@ -126,8 +130,9 @@ Status Player::attempt_at(const Site &site, const Body &body) {
 
 template <class Body>
 Status Player::attempt(const Body &body) {
-  if (board_.is_hybrid()) {
-    const auto choice = prefers_lines_ ? 0 : random_() % 8;
+  if (where_ == PlaysAt::kOnlyLines) return attempt_at(board_.only_lines_site(), body);
+  if (board_.is_hybrid() && where_ != PlaysAt::kOnlyPages) {
+    const auto choice = where_ == PlaysAt::kFirstLines ? 0 : random_() % 8;
     if (choice < 3) return attempt_at(board_.line_site(), body);
     if (choice < 5) return attempt_at(board_.adaptive_site(), body);
   }
@@ -156,6 +161,7 @@ void Player::update(const Body &body) {
 
 template <class Body>
 void Player::query(const Body &body) {
+  if (where_ == PlaysAt::kOnlyLines) return static_cast<void>(attempt_at(board_.only_lines_site(), body));
   lane_.begin(history::Kind::kQuery);
   domain().begin_query();
   try {
