@@ -282,6 +282,7 @@ Status Domain::validate() const {
 }
 std::uint32_t Domain::depth() const noexcept { return impl_ == nullptr ? 0 : impl_->depth(); }
 void Domain::advise_now(const void *address, Access access, std::size_t bytes) const {
+  if (detail::hardware_run.depth != 0) return;  // RTM finds its lines itself
   check(required(impl_).advise(address, access, bytes));
 }
 void Domain::flush() const {

@@ -85,6 +85,14 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   void backoff() noexcept;
   void await_change() noexcept;
   [[nodiscard]] std::uint64_t collect() noexcept;
+
+  // modes.cpp; REQUIRE that this process runs RTM, and that this thread runs no instance
+  [[nodiscard]] Errc enter_line_mode() noexcept;
+  // After an instance at level 2 that was run to find pages; as LineDomain's.
+  [[nodiscard]] std::uint32_t give_to_hardware() noexcept;
+
+  // is_pending: false: the instance has FAILED. See page::Engine.
+  [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
   [[nodiscard]] Errc set_policy(std::string_view spec) noexcept;
 
   [[nodiscard]] Errc usable() const noexcept;  // kDetached after fork, kNotInitialized after close
@@ -105,7 +113,13 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Levels levels() const noexcept { return static_cast<Levels>(memory_->state().levels); }
   // Null: level 2 alone.
   [[nodiscard]] LineDomain *lines() const noexcept { return lines_.get(); }
+  // What runs instances at level 1: of plain bodies, and of instrumented ones. Neither: nothing does.
+  enum class LineKind : std::uint8_t { kNone, kSoftware, kHardware };
+  [[nodiscard]] LineKind line_kind(bool is_plain) const noexcept;
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
+  // Durable domains: when it returns, what an instance at level 1 that has committed read and wrote is durable, if `durability`, or the
+  // domain's where that is unset, is strict. line: SoftwareThread::durable_at().
+  [[nodiscard]] Errc acknowledge_lines(std::uint64_t line, Durability durability) noexcept;
   // Of instances at level 1. Null: unlimited.
   [[nodiscard]] const line::CapacityModel *capacity() const noexcept {
     return capacity_ == line::CapacityModel{} ? nullptr : &capacity_;
@@ -122,6 +136,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc settle_options(bool fresh, Tracking *tracking);
   [[nodiscard]] Errc wanted_durability(Durability *wanted) const;
   [[nodiscard]] Errc settle_levels(bool fresh);
+  [[nodiscard]] Errc settle_line();
+  [[nodiscard]] Errc check_line() const;
+  [[nodiscard]] Errc settle_durable_lines(bool fresh);
   [[nodiscard]] Errc open_lines(bool fresh);
   [[nodiscard]] Errc open_durable(Durability wanted, bool fresh);
   [[nodiscard]] bool must_wait(Status status, Durability durability) const noexcept;
@@ -134,6 +151,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;
   [[nodiscard]] bool runs_here() const noexcept;
+  // REQUIRES process_.mutex. Before level 2 touches, maps or unmaps the process's views.
+  [[nodiscard]] Errc leave_line_mode() noexcept;
   [[nodiscard]] Errc settle_thread_views();
   [[nodiscard]] PageRunner &lock_runner(RunsIn where, bool *fell_back) noexcept;
   [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query) noexcept;
@@ -147,6 +166,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   Escalation escalation_;
   line::CapacityModel capacity_;
   CrossPolicy cross_ = CrossPolicy::kRecallAndWait;
+  LineChoice line_wanted_ = LineChoice::kAuto;
   Detection detection_ = Detection::kLazy;
   Tracking wanted_tracking_ = Tracking::kAuto;
   ThreadViewUse thread_view_use_ = ThreadViewUse::kAuto;
@@ -168,6 +188,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
 // Does this thread run an instance of level 2, of any domain?
 [[nodiscard]] bool page_instance_here() noexcept;
+// Of that instance. REQUIRES there is one. Throws Error, and RetryNow when it has FAILED.
+void become_irrevocable_here();
+[[nodiscard]] bool irrevocable_here() noexcept;
 [[nodiscard]] std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept;
 
 // Throws Error(code) with this thread's failure detail.

@@ -62,18 +62,6 @@ Errc resolve_folder(const std::string &folder, std::string *out) {
   return Errc::kOk;
 }
 
-// A wrong TMH_LINE is refused here; what RTM can do is looked at only when it is demanded.
-Errc check_line_choice(const DomainOptions &options) {
-  LineChoice wanted = LineChoice::kAuto;
-  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted); error != Errc::kOk)
-    return error;
-  if (options.line != LineChoice::kAuto) wanted = options.line;
-  if (wanted == LineChoice::kAuto) return Errc::kOk;
-  LineChoice chosen{};
-  std::string reason;
-  return line::choose_line(wanted, &chosen, &reason);
-}
-
 }  // namespace
 
 Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, std::shared_ptr<DomainImpl> *out) {
@@ -97,6 +85,22 @@ Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, s
   return Errc::kOk;
 }
 
+Errc DomainImpl::settle_line() {
+  LineChoice wanted = LineChoice::kAuto;
+  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted); error != Errc::kOk)
+    return error;
+  line_wanted_ = options_.line != LineChoice::kAuto ? options_.line : wanted;
+  return Errc::kOk;
+}
+
+// A wrong choice is refused also where level 1 does not run; what RTM can do is looked at only when it is demanded.
+Errc DomainImpl::check_line() const {
+  if (line_wanted_ == LineChoice::kAuto) return Errc::kOk;
+  LineChoice chosen{};
+  std::string reason;
+  return line::choose_line(line_wanted_, &chosen, &reason);
+}
+
 Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
   Policy policy;
   if (const Errc error = from_environment("TMH_POLICY", Errc::kBadPolicy, policy_values(), &policy); error != Errc::kOk)
@@ -107,7 +111,7 @@ Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
         std::string("'").append(options_.policy).append("' is no policy; right values: ").append(policy_values()));
   policy_ = policy;
 
-  if (const Errc error = check_line_choice(options_); error != Errc::kOk) return error;
+  if (const Errc error = settle_line(); error != Errc::kOk) return error;
 
   *tracking = Tracking::kAuto;
   if (const Errc error = from_environment("TMH_TRACKING", Errc::kBadTracking, tracking_values(), tracking);
@@ -163,14 +167,22 @@ Errc DomainImpl::settle_levels(bool fresh) {
   if (fresh) present = static_cast<std::uint64_t>(wanted != Levels{} ? wanted : Levels::kPage);
   if (wanted != Levels{} && wanted != levels())
     return fail(Errc::kLevelsMismatch, std::string("the domain is open with levels ") + to_string(levels()));
-  if (levels() != Levels::kHybrid) return Errc::kOk;
+  if (levels() != Levels::kHybrid) return check_line();
   if (detection_ == Detection::kEager)
     return fail(Errc::kLevelsMismatch,
                 "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
   if (durability() != Durability::kNone)
+    if (const Errc error = settle_durable_lines(fresh); error != Errc::kOk) return error;
+  return check_line();
+}
+
+// Level 1 stores to home before its record is in the log: so home is not the data file (DESIGN D2). An RTM commit cannot leave a record at
+// its commit point that others would wait for: refused.
+Errc DomainImpl::settle_durable_lines(bool fresh) {
+  if (line_wanted_ == LineChoice::kRtm)
     return fail(Errc::kLevelsMismatch,
-                "hybrid levels need a volatile domain: level 1 writes no redo log yet (issue 4)");
-  return Errc::kOk;
+                "level 1 by RTM needs a volatile domain: its commits leave no redo records; choose software or auto");
+  return fresh ? memory_->separate_homes() : Errc::kOk;
 }
 
 Errc DomainImpl::settle_thread_views() {
@@ -190,10 +202,15 @@ Errc DomainImpl::open_lines(bool fresh) {
   if (fresh)  // also when it is opened without level 1 now
     if (const Errc error = LineDomain::salvage(*memory_); error != Errc::kOk) return error;
   if (levels() != Levels::kHybrid) return Errc::kOk;
-  lines_ = std::make_unique<LineDomain>(*memory_, slot_, cross_);
+  LineChoice chosen{};
+  std::string reason;
+  if (const Errc error = line::choose_line(line_wanted_, &chosen, &reason); error != Errc::kOk) return error;
+  const bool with_hardware = chosen == LineChoice::kRtm && durable_ == nullptr;  // see settle_durable_lines()
+  lines_ = std::make_unique<LineDomain>(*memory_, slot_, cross_, with_hardware);
   if (const Errc error = lines_->open(folder_); error != Errc::kOk) return error;
   engine_->use_lower(&lines_->directory());
   lines_->use_engine(engine_.get());
+  if (durable_ != nullptr) lines_->use_log(&durable_->log());
   return Errc::kOk;
 }
 
@@ -289,6 +306,7 @@ Errc DomainImpl::close() noexcept {
   const std::scoped_lock guard(segments_mutex_);
   const std::unique_lock nobody_else(use_mutex_);
   if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
   Errc result = Errc::kOk;
   if (durable_ != nullptr) {
     durable_->stop();
@@ -306,7 +324,10 @@ Errc DomainImpl::close() noexcept {
     segment->base = nullptr;
   }
   segments_.clear();
-  if (lines_ != nullptr) lines_->detach();
+  if (lines_ != nullptr) {
+    lines_->detach();
+    lines_->leave_log();
+  }
   engine_.reset();
   process_.engine = nullptr;
   process_.log = nullptr;
@@ -376,6 +397,7 @@ Counters DomainImpl::counters() const {
     out.starvation_turns += of(Count::kTurns);
     out.thread_view_instances += of(Count::kThreadViewInstances);
     out.thread_view_fallbacks += of(Count::kThreadViewFallbacks);
+    out.irrevocables += of(Count::kIrrevocables);
   };
   add([&](Count c) { return state.retired_counts[static_cast<std::uint32_t>(c)]; });
   for (std::uint32_t i = 0; i < memory_->participants_high(); ++i) {
@@ -384,11 +406,12 @@ Counters DomainImpl::counters() const {
   }
   if (const storage::LogState *log = memory_->log_state(); log != nullptr) {
     out.log_bytes = log->log_bytes.load(std::memory_order_relaxed);
-    out.log_flushes = log->flushes.load(std::memory_order_relaxed);
+    out.log_flushes = log->flushes.load(std::memory_order_relaxed) - log->empty_flushes.load(std::memory_order_relaxed);
     out.log_commits = log->log_commits.load(std::memory_order_relaxed);
     out.checkpoints = log->checkpoints.load(std::memory_order_relaxed);
     out.log_files_made = log->files_made.load(std::memory_order_relaxed);
   }
+  if (lines_ != nullptr) lines_->directory().hardware().count_in(&out);
   out.recalls = state.recalls;  // racy, as every total here
   out.releases = state.releases;
   out.versions_live = memory_->versions_live();

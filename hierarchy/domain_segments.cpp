@@ -141,6 +141,7 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
     std::unique_lock<std::mutex> instance_guard(process_.mutex, std::defer_lock);
     if (!runs_here()) instance_guard.lock();
     if (const Errc error = usable(); error != Errc::kOk) return error;  // closed while we waited
+    if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
     platform::FolderLock folder_lock;
     if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
     if (const Errc error = map_view(name, options, segment); error != Errc::kOk) return error;
@@ -229,6 +230,7 @@ Errc DomainImpl::unmap(const std::string &file) noexcept {
   const ThreadViews::Stopped stopped = views_->stop();
   const std::scoped_lock guard(segments_mutex_);
   if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
   bool found = false;
   for (auto it = segments_.begin(); it != segments_.end();) {
     if ((*it)->name != name) {
@@ -266,6 +268,7 @@ Errc DomainImpl::extend(std::uint32_t segment, std::uint64_t size_bytes) noexcep
     return error;
   storage::Home &home = memory_->segment(segment).home;
   if (const Errc error = home.extend(size_bytes); error != Errc::kOk) return error;
+  if (const Errc error = memory_->prepare_changes(segment, size_bytes); error != Errc::kOk) return error;
   if (memory_->is_durable()) {  // before the size that promises it
     if (const Errc error = home.sync(); error != Errc::kOk) {
       memory_->log_state()->data_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);

@@ -19,7 +19,7 @@ constinit thread_local bool advice_idle __attribute__((tls_model("initial-exec")
 namespace {
 // The instance of level 2 that this thread runs. A child forked inside an instance inherits it, but runs nothing.
 struct Running {
-  const DomainImpl *domain = nullptr;
+  DomainImpl *domain = nullptr;
   PageRunner *runner = nullptr;
   std::uint32_t fork_generation = 0;
 };
@@ -107,6 +107,8 @@ Errc DomainImpl::begin(bool is_query, RunsIn where) noexcept {
 // REQUIRES the runner's mutex.
 Errc DomainImpl::begin_on(PageRunner &runner, bool is_query) noexcept {
   page::Engine &engine = *runner.engine;
+  if (runner.view == nullptr)
+    if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
   if (runner.attempts == 0 || !policy_.keep_age) runner.age = detection_ == Detection::kEager ? engine.begin_age() : 0;
   if (!is_query && hierarchy::take_turn(policy_, runner.attempts)) {
     engine.take_turn();
@@ -117,7 +119,7 @@ Errc DomainImpl::begin_on(PageRunner &runner, bool is_query) noexcept {
     return error;
   }
   if (durable_ == nullptr || durable_->early_release()) return Errc::kOk;
-  const Errc error = runner.log->wait(engine.snapshot());
+  const Errc error = runner.log->wait(engine.snapshot(), engine.line_snapshot());
   if (error != Errc::kOk) {
     engine.abort(AbortCause::kUser);
     leave_turn(runner);
@@ -185,7 +187,14 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
   page::DurableLog &log = *runner.log;
   finish(runner);
   // Without the runner's mutex: other threads of this process may run on its views meanwhile, and join the group.
-  return log.wait(outcome.durable_at);
+  return log.wait(outcome.durable_at, outcome.durable_line);
+}
+
+Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) noexcept {
+  if (!must_wait(Status::kCommitted, durability)) return Errc::kOk;
+  const auto open = keep_open();
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  return durable_->log().wait_lower(line);
 }
 
 // When a strict commit returns, everything that it read and wrote is durable (D1).
@@ -193,6 +202,26 @@ bool DomainImpl::must_wait(Status status, Durability durability) const noexcept 
   if (durable_ == nullptr || status != Status::kCommitted) return false;
   return durability == Durability{} ? durable_->is_strict() : durability == Durability::kStrict;
 }
+
+Errc DomainImpl::become_irrevocable(bool *is_pending) noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
+  PageRunner &runner = *running.runner;
+  if (runner.nest.front()) return fail(Errc::kNestedMisuse, "a query cannot become irrevocable; it never aborts");
+  runner.holds_turn = true;
+  const Errc error = runner.engine->become_irrevocable(is_pending);
+  if (error != Errc::kOk && platform::failure_detail().empty())
+    return fail(error, "no room for what the instance has written so far");
+  return error;
+}
+
+void become_irrevocable_here() {
+  bool is_pending = true;
+  check(running.domain->become_irrevocable(&is_pending));
+  if (!is_pending) throw RetryNow{false};
+}
+
+bool irrevocable_here() noexcept { return page_instance_here() && running.runner->engine->irrevocable(); }
 
 Errc DomainImpl::abort(AbortCause cause) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;

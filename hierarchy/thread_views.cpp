@@ -153,10 +153,12 @@ Errc ThreadView::start_engine() noexcept {
     log_ = std::make_unique<page::DurableLog>(memory_, runner_.slot, platform::lock_tag(runner_.slot, incarnation),
                                               durable->group());
     runner_.log = log_.get();
+    if (domain_.lines() != nullptr) log_->use_lower(domain_.lines()->log());
     engine_->use_log(log_.get());
   }
   if (LineDomain *lines = domain_.lines(); lines != nullptr) {
     directory_ = std::make_unique<hierarchy::Directory>(memory_, lines->memory(), runner_.slot);
+    if (const Errc error = directory_->open(domain_.folder()); error != Errc::kOk) return error;
     engine_->use_lower(directory_.get());
   }
   return engine_->start(domain_.wanted_tracking(), false);

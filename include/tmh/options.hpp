@@ -48,9 +48,8 @@ enum class Backoff : std::uint8_t {
 
 // Which levels work on the domain's memory. One choice per domain; the first participant decides.
 enum class Levels : std::uint8_t {
-  kPage = 1,  // "page": level 2 alone. Default.
-  kHybrid =
-      2,  // "hybrid": level 1 for instrumented bodies (tmh::Site), level 2 for everything else. Lazy detection, volatile domains
+  kPage = 1,    // "page": level 2 alone. Default.
+  kHybrid = 2,  // "hybrid": level 1 for instrumented bodies (tmh::Site), level 2 for everything else. Lazy detection
 };
 
 // What an instance of level 1 does about a page that a running instance of level 2 uses (DESIGN section 4, cross-level conflict).

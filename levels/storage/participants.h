@@ -41,6 +41,7 @@ enum class Count : std::uint32_t {
   kTurns,
   kThreadViewInstances,
   kThreadViewFallbacks,
+  kIrrevocables,
   kEnd
 };
 static_assert(static_cast<std::uint32_t>(Count::kEnd) <= 32);

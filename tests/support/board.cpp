@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include "hierarchy/site_impl.h"
 #include "tests/support/access.h"
 
 namespace tmh::test {
@@ -33,6 +34,7 @@ void Player::jostle() {
   constexpr std::uint32_t kOneAccessIn = 16;      // most instances meet another one, some run through
   constexpr std::uint64_t kPatienceNs = 500'000;  // the others may wait as well, or be dead
   if (attempts_ == nullptr || random_() % kOneAccessIn != 0) return;
+  if (tmh::detail::hardware_run.depth != 0) return;  // waiting aborts RTM
   const std::uint64_t before = attempts_->load(std::memory_order_relaxed);
   const std::uint64_t until_ns = monotonic_ns() + kPatienceNs;
   while (attempts_->load(std::memory_order_relaxed) == before && monotonic_ns() < until_ns) sched_yield();

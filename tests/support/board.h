@@ -11,8 +11,10 @@
 #include <random>
 #include <string>
 
+#include <gtest/gtest.h>
 #include <tmh/domain.hpp>
 #include <tmh/site.hpp>
+#include <tmh/transaction.hpp>
 
 #include "tests/support/modes.h"
 #include "tests/support/recorder.h"
@@ -77,6 +79,12 @@ class Player {
   template <class Body>
   void query(const Body &body);
 
+  // Of the running instance, which from here on must commit.
+  void become_irrevocable() {
+    tmh::become_irrevocable();
+    must_commit_ = true;
+  }
+
   // In a hybrid domain.
   void play_at(PlaysAt where) noexcept { where_ = where; }
   // Most updates and queries at level 2 run where threads have views of their own.
@@ -92,7 +100,9 @@ class Player {
   template <class Body>
   Status attempt_at(const Site &site, const Body &body);
   void jostle();
-  void attempt_ended() {
+  void attempt_ended(Status status) {
+    if (must_commit_ && status != Status::kCommitted) ADD_FAILURE() << "an irrevocable instance aborted";
+    must_commit_ = false;
     if (attempts_ != nullptr) attempts_->fetch_add(1, std::memory_order_relaxed);
   }
 
@@ -103,6 +113,7 @@ class Player {
   std::uint64_t conflicts_ = 0;
   PlaysAt where_ = PlaysAt::kAnywhere;
   bool prefers_thread_views_ = false;
+  bool must_commit_ = false;
 };
 
 // As atomically(site, body), until it commits or gives up; each attempt is recorded from before its begin.
@@ -121,13 +132,13 @@ Status Player::attempt_at(const Site &site, const Body &body) {
     } catch (const GivenUp &) {
       (void)attempts.threw();
       lane_.end(history::Outcome::kAborted);
-      attempt_ended();
+      attempt_ended(Status::kAborted);
       return Status::kAborted;
     } catch (...) {
       if (attempts.threw()) throw;
     }
     lane_.end(committed ? history::Outcome::kCommitted : history::Outcome::kAborted);
-    attempt_ended();
+    attempt_ended(committed ? Status::kCommitted : Status::kAborted);
     if (committed) return Status::kCommitted;
     ++conflicts_;
   }
@@ -151,12 +162,16 @@ Status Player::attempt(const Body &body) {
     if (status == Status::kAborted) ++conflicts_;
   } catch (const GivenUp &) {
     domain().abort();
+  } catch (const tmh::detail::RetryNow &) {  // it had FAILED before it could become irrevocable
+    status = domain().end();
+    EXPECT_EQ(status, Status::kAborted);
+    ++conflicts_;
   } catch (...) {
     if (domain().depth() != 0) domain().abort();
     throw;
   }
   lane_.end(status == Status::kCommitted ? history::Outcome::kCommitted : history::Outcome::kAborted);
-  attempt_ended();
+  attempt_ended(status);
   return status;
 }
 
@@ -185,7 +200,7 @@ void Player::query(const Body &body) {
   }
   domain().end_query();
   lane_.end(history::Outcome::kCommitted);
-  attempt_ended();
+  attempt_ended(Status::kCommitted);
 }
 
 }  // namespace tmh::test
