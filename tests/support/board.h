@@ -187,7 +187,7 @@ void Player::query(const Body &body) {
     lane_.begin(history::Kind::kQuery);
     tmh::query(board_.page_site(), body);
     lane_.end(history::Outcome::kCommitted);
-    attempt_ended();
+    attempt_ended(Status::kCommitted);
     return;
   }
   lane_.begin(history::Kind::kQuery);
