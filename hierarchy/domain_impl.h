@@ -156,7 +156,6 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc settle_thread_views();
   [[nodiscard]] PageRunner &lock_runner(RunsIn where, bool *fell_back) noexcept;
   [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query) noexcept;
-  [[nodiscard]] PageRunner &last_runner() noexcept;
   void count_thread_view_fallback() noexcept;
   static void leave_turn(PageRunner &runner) noexcept;
   void finish(PageRunner &runner) noexcept;

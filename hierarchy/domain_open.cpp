@@ -278,7 +278,6 @@ Errc DomainImpl::attach() {
   engine_ = std::make_unique<page::Engine>(*memory_, slot_, detection_);
   process_.engine = engine_.get();
   process_.slot = slot_;
-  process_.random ^= memory_->participant(slot_).incarnation.load(std::memory_order_relaxed) << 32;
   if (durable_ != nullptr) {
     durable_->attach(slot_);
     engine_->use_log(&durable_->log());

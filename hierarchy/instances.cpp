@@ -8,6 +8,7 @@
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/policies.h"
 #include "platform/failure.h"
+#include "platform/process.h"
 
 namespace tmh::detail {
 
@@ -23,13 +24,15 @@ struct Running {
   std::uint32_t fork_generation = 0;
 };
 constinit thread_local Running running;
-// The one before. Others may have used the runner since.
+// The one before. Others may have used its runner since.
 struct Ended {
   const DomainImpl *domain = nullptr;
-  bool in_thread_view = false;
   std::uint64_t snapshot = 0;
+  std::uint32_t attempts = 0;
+  std::uint64_t clock_at_abort = 0;
 };
 constinit thread_local Ended ended;
+constinit thread_local std::uint64_t random_state = 0;
 
 std::string no_policy(std::string_view spec) {
   std::string text("'");
@@ -71,12 +74,6 @@ PageRunner &DomainImpl::lock_runner(RunsIn where, bool *fell_back) noexcept {
   }
   process_.mutex.lock();
   return process_;
-}
-
-// The one whose attempt this thread has just ended.
-PageRunner &DomainImpl::last_runner() noexcept {
-  ThreadView *view = ended.domain == this && ended.in_thread_view ? views_->own() : nullptr;
-  return view != nullptr ? view->runner() : process_;
 }
 
 Errc DomainImpl::begin(bool is_query, RunsIn where) noexcept {
@@ -143,7 +140,7 @@ void DomainImpl::leave_turn(PageRunner &runner) noexcept {
 
 void DomainImpl::finish(PageRunner &runner) noexcept {
   if (runner.view != nullptr) ThreadView::leave();
-  ended = {this, runner.view != nullptr, runner.engine->snapshot()};
+  ended = {this, runner.engine->snapshot(), runner.attempts, runner.clock_at_abort};
   runner.nest.clear();
   advice_idle = false;
   running = {};
@@ -260,17 +257,16 @@ Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) n
 }
 
 void DomainImpl::backoff() noexcept {
-  if (usable() != Errc::kOk || runs_here()) return;
-  PageRunner &runner = last_runner();
-  const bool progressed = memory_->state().clock.load(std::memory_order_relaxed) != runner.clock_at_abort;
+  if (usable() != Errc::kOk || runs_here() || ended.domain != this) return;
+  const bool progressed = memory_->state().clock.load(std::memory_order_relaxed) != ended.clock_at_abort;
   const std::uint64_t bound =
-      hierarchy::backoff_ns_max(policy_.backoff, runner.attempts, policy_.backoff_us_max, progressed);
+      hierarchy::backoff_ns_max(policy_.backoff, ended.attempts, policy_.backoff_us_max, progressed);
   if (bound == 0) return;
-  runner.random ^= runner.random << 13;  // xorshift64: spreads processes, needs no quality
-  runner.random ^= runner.random >> 7;
-  runner.random ^= runner.random << 17;
-  const std::uint64_t wait_ns = (runner.random + runner.slot) % bound;
-  const timespec wait{0, static_cast<long>(wait_ns)};
+  if (random_state == 0) random_state = platform::monotonic_ns() | 1;
+  random_state ^= random_state << 13;  // xorshift64: spreads processes and threads, needs no quality
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  const timespec wait{0, static_cast<long>((random_state + slot_) % bound)};
   nanosleep(&wait, nullptr);
 }
 

@@ -26,7 +26,6 @@ struct PageRunner {
   std::uint32_t attempts = 0;  // consecutive aborted instances
   std::uint64_t age = 0;
   std::uint64_t clock_at_abort = 0;
-  std::uint64_t random = 0x9e37'79b9'7f4a'7c15ull;
   bool holds_turn = false;
 };
 

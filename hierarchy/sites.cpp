@@ -224,7 +224,7 @@ void Attempts::begin() {
   DomainImpl &domain = site.domain();
   check(domain.usable());
   if (hardware_run.depth != 0) {
-    if (hardware_run.domain != domain.lines()) need_pages();
+    if (hardware_run.domain != domain.lines() || kind_ == Kind::kQuery) need_pages();
     runs_at_ = RunsAt::kOuter;
     ++hardware_run.depth;
     return;

@@ -149,7 +149,6 @@ Errc ThreadView::start_engine() noexcept {
   engine_ = std::make_unique<page::Engine>(memory_, runner_.slot, domain_.detection());
   runner_.engine = engine_.get();
   const std::uint64_t incarnation = participant().incarnation.load(std::memory_order_relaxed);
-  runner_.random ^= incarnation << 32;
   if (DurableDomain *durable = domain_.durable(); durable != nullptr) {
     log_ = std::make_unique<page::DurableLog>(memory_, runner_.slot, platform::lock_tag(runner_.slot, incarnation),
                                               durable->group());

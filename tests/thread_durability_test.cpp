@@ -18,16 +18,24 @@
 namespace tmh::test {
 namespace {
 
+class ThreadDurabilityTest : public testing::TestWithParam<Levels> {
+ protected:
+  [[nodiscard]] static DomainOptions options() {
+    DomainOptions options;
+    options.levels = GetParam();
+    options.thread_views = ThreadViewUse::kAlways;
+    options.durability = Durability::kStrict;
+    return options;
+  }
+  TempFolder folder_;
+};
+
 // When a strict commit of a thread returns, it survives a crash of the whole process.
-TEST(ThreadViewDurability, StrictCommitsOfThreadsAreInTheLog) {
+TEST_P(ThreadDurabilityTest, StrictCommitsOfThreadsAreInTheLog) {
   constexpr std::uint64_t kThreads = 3, kEach = 40;
-  const TempFolder folder;
-  DomainOptions options;
-  options.thread_views = ThreadViewUse::kAlways;
-  options.durability = Durability::kStrict;
   Shared<std::atomic<std::uint64_t>> acknowledged;
   const ChildEnd end = run_in_child("committer", [&] {
-    const Table table(folder.path(), options);
+    const Table table(folder_.path(), options());
     std::vector<std::unique_ptr<Thread>> threads;
     for (std::uint64_t t = 0; t < kThreads; ++t) {
       threads.push_back(std::make_unique<Thread>([&, t] {
@@ -46,29 +54,26 @@ TEST(ThreadViewDurability, StrictCommitsOfThreadsAreInTheLog) {
   });
   EXPECT_EQ(end.signal, SIGKILL);
   EXPECT_EQ(acknowledged->load(), kThreads * kEach);
-  const Table table(folder.path(), options);
+  const Table table(folder_.path(), options());
   EXPECT_EQ(table.committed(0), kThreads * kEach);
   for (std::uint64_t t = 0; t < kThreads; ++t) EXPECT_EQ(table.committed(1 + t), kEach);
 }
 
 // Killed in the middle of its threads' commits, again and again: each thread's acknowledged commits are there, and no half of one.
-TEST(ThreadViewDurability, AcknowledgedCommitsSurviveTheDeathOfTheProcess) {
+TEST_P(ThreadDurabilityTest, AcknowledgedCommitsSurviveTheDeathOfTheProcess) {
   constexpr std::uint64_t kThreads = 3;
   constexpr int kDeaths = 6;
-  const TempFolder folder;
-  DomainOptions options;
-  options.thread_views = ThreadViewUse::kAlways;
-  options.durability = Durability::kStrict;
   Shared<std::array<std::atomic<std::uint64_t>, kThreads>> acknowledged;
   for (int death = 1; death <= kDeaths; ++death) {
     Children children;
     const std::size_t child = children.spawn("committer", [&] {
-      const Table table(folder.path(), options);
+      const Table table(folder_.path(), options());
+      const Site mixed(table.domain, "mixed");  // at lines and pages, or plain on the process's view
       std::vector<std::unique_ptr<Thread>> threads;
       for (std::uint64_t t = 0; t < kThreads; ++t) {
         threads.push_back(std::make_unique<Thread>([&, t] {
           for (;;) {
-            atomically(table.site, [&] {
+            atomically(t == 0 ? mixed : table.site, [&] {
               ++table.word(0);
               ++table.word(1 + t);
             });
@@ -82,7 +87,7 @@ TEST(ThreadViewDurability, AcknowledgedCommitsSurviveTheDeathOfTheProcess) {
     EXPECT_TRUE(poll_until([&] { return (*acknowledged)[0].load() >= enough; }));
     children.bury(child);
     expect_child("auditor", [&] {
-      const Table table(folder.path(), options);
+      const Table table(folder_.path(), options());
       std::uint64_t sum = 0;
       for (std::uint64_t t = 0; t < kThreads; ++t) {
         const std::uint64_t there = table.committed(1 + t);
@@ -95,6 +100,9 @@ TEST(ThreadViewDurability, AcknowledgedCommitsSurviveTheDeathOfTheProcess) {
     });
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Levels, ThreadDurabilityTest, testing::Values(Levels::kPage, Levels::kHybrid),
+                         [](const auto &info) { return info.param == Levels::kPage ? "Page" : "Hybrid"; });
 
 }  // namespace
 }  // namespace tmh::test

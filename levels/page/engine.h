@@ -237,9 +237,10 @@ class Engine {
   // So far apart they still follow each other: pages in between are open already, or were not free.
   static constexpr std::uint64_t kAheadGap = 16;
 
+  static inline std::atomic<std::uint32_t> engines_here_{0};  // relaxed: divides the number of areas roughly
+
   // Following the log page by page costs more than starting again beyond this many entries.
   static constexpr std::uint64_t kFollowMax = 1u << 16;
-  static inline std::atomic<std::uint32_t> engines_here_{0};  // relaxed: divides the number of areas roughly
 
   static constexpr std::uint32_t kSteadyEnds = 2;  // one may be chance; a short hot phase should gain, too
 
