@@ -228,7 +228,10 @@ void Attempts::begin() {
     if (escalated_) site.learn(learned);
     if (site.line_kind() == DomainImpl::LineKind::kNone) escalated_ = true;
   }
-  if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_ && begin_hardware()) return;
+  if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_) {
+    if (page_instance_here()) escalated_ = true;  // of another domain: level 2 refuses it, with its reason
+    if (!escalated_ && begin_hardware()) return;
+  }
   if (domain.lines() == nullptr || escalated_) {
     runs_at_ = RunsAt::kPages;
     ticks_ = __rdtsc();
