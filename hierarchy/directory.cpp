@@ -10,6 +10,7 @@
 #include "levels/line/recovery.h"
 #include "platform/disk.h"
 #include "platform/fence.h"
+#include "platform/probes.h"
 #include "platform/process.h"
 #include "platform/steps.h"
 
@@ -104,7 +105,8 @@ void Directory::recall(PageId page) noexcept {
   state.moving.store(line::kNoPage,
                      std::memory_order_release);  // after the record: an heir must not find the move half done
   ++memory_.state().recalls;
-  recalls_here_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t earlier = recalls_here_.fetch_add(1, std::memory_order_relaxed);
+  platform::probe::recall(static_cast<std::uint64_t>(page), earlier + 1);
   step(Step::kRecallDone);
 }
 
@@ -194,9 +196,10 @@ Release Directory::give_up(PageId page) noexcept {
   if (is_planted(Planted::kReleaseLooksFirst)) step(Step::kReleaseLook);
   tree_.announce(page);
   step(Step::kReleaseTold);
-  if (is_planted(Planted::kReleaseLooksFirst)) return Release::kReleased;
-  if (is_used()) return Release::kRunning;
-  step(Step::kReleaseLook);
+  if (!is_planted(Planted::kReleaseLooksFirst)) {
+    if (is_used()) return Release::kRunning;
+    step(Step::kReleaseLook);
+  }
   return Release::kReleased;
 }
 
@@ -247,8 +250,11 @@ Release Directory::release(PageId page) noexcept {
 }
 
 void Directory::fail_users(PageId page) noexcept {
-  for_users(record(page).residents.load(std::memory_order_relaxed), [](storage::Participant &other) {
-    if (other.is_query.load(std::memory_order_relaxed) != 0) return;  // queries never abort: they are waited for
+  const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
+  for_users(record(page).residents.load(std::memory_order_relaxed), [&](storage::Participant &other) {
+    // Queries never abort, nor do irrevocable instances: they are waited for.
+    if (other.is_query.load(std::memory_order_relaxed) != 0) return;
+    if (page::is_irrevocable(turn) && &other == &memory_.participant(page::holder_of(turn))) return;
     // release: pairs with the acquire in Engine::is_valid()
     other.failed_instance.store(other.instance.load(std::memory_order_relaxed), std::memory_order_release);
   });

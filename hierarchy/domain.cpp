@@ -207,6 +207,7 @@ Domain Domain::open(const std::string &folder, const DomainOptions &options, std
   return domain;
 }
 Segment Domain::map(const std::string &file, const SegmentOptions &options) const {
+  detail::need_process_view();
   std::shared_ptr<detail::SegmentImpl> segment;
   check(required(impl_).map(file, options, &segment));
   detail::remember(segment);
@@ -247,6 +248,7 @@ Status ended(const Domain &domain, Errc error, Status status) {
 }  // namespace
 
 Status Domain::end() const {
+  detail::need_process_view();
   Status status{};
   const Errc error = required(impl_).end(false, &status);
   return ended(*this, error, status);
@@ -256,11 +258,13 @@ Status Domain::end(Durability durability) const {
     platform::fail(Errc::kBadDurability, "an end is strict or buffered");
     detail::raise(Errc::kBadDurability);
   }
+  detail::need_process_view();
   Status status{};
   const Errc error = required(impl_).end(false, &status, durability);
   return ended(*this, error, status);
 }
 void Domain::end_query() const {
+  detail::need_process_view();
   Status status{};
   const Errc error = required(impl_).end(true, &status);
   (void)ended(*this, error, status);

@@ -7,8 +7,8 @@
 //            no instance of level 2 runs in the domain: the gate has read the words that say so, and they are in its read set.
 // Ordering:  mode_ and followed_ are stored before the views change under them (seq_cst: the store has aborted the transactions by then), and
 //            after that when transactions may begin again.
-// Sharing:   threads: any number run transactions; follow() by any; to_lines() and to_pages() REQUIRE the instance mutex of the domain.
-//            Lock order: instance mutex -> mutex_. Nothing is locked inside mutex_.
+// Sharing:   threads: any number run transactions; follow() by any; to_lines() and to_pages() REQUIRE the mutex of the process's PageRunner.
+//            Lock order: that mutex -> mutex_. Nothing is locked inside mutex_.
 // Contexts:  shut_by(): inside a transaction. Everything else: outside, NOT async-signal-safe.
 // Source:    thesis, section 6.2 (a process is in HTM mode or in LIBXAC mode); notes, lesson 6; hierarchy/PROTOCOL.md, "Hardware lines".
 #pragma once

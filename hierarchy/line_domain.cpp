@@ -92,6 +92,17 @@ Errc LineDomain::open(const std::string &folder) noexcept {
   return directory_.open(folder);
 }
 
+void LineDomain::use_log(page::DurableLog *log) {
+  log_ = log;
+  line_log_ = std::make_unique<LineLog>(memory_, lines_, *log, this);
+  log->use_lower(line_log_.get());
+}
+
+void LineDomain::leave_log() noexcept {
+  if (line_log_ != nullptr) line_log_->forget_upper();
+  engine_ = nullptr;
+}
+
 Errc LineDomain::add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept {
   // All of the reserve is usable: beyond the segment's size loads and stores meet SIGBUS, as plain ones do.
   if (const Errc error = lines_.add_segment({number, view, max_bytes, max_bytes, &memory_.segment(number).home});
@@ -134,7 +145,7 @@ line::SoftwareThread *LineDomain::thread(Errc *error) noexcept {
     last_used = entry;
     return entry.thread;
   }
-  auto made = std::make_unique<line::SoftwareThread>(lines_, *this);
+  auto made = std::make_unique<line::SoftwareThread>(lines_, *this, line_log_.get());
   *error = made->attach(slot_, memory_.participant(slot_).incarnation.load(std::memory_order_relaxed));
   if (*error != Errc::kOk) return nullptr;
   last_used = {serial_, made.get()};
@@ -158,10 +169,17 @@ hierarchy::Release LineDomain::try_release(PageId page, bool fail_users, bool lo
 UpperAnswer LineDomain::ask(PageId page, std::uint32_t) noexcept {
   std::uint64_t deadline_ns = 0;
   long pause_ns = kPauseNsMin;
-  for (bool look_for_dead = false;;) {
-    if (try_release(page, cross_ == CrossPolicy::kAbortUpper, look_for_dead) == Release::kReleased) {
+  for (bool look_for_dead = false, is_flushed = false;;) {
+    const Release answer = try_release(page, cross_ == CrossPolicy::kAbortUpper, look_for_dead);
+    if (answer == Release::kReleased) {
       ++pages_granted;
       return UpperAnswer::kGranted;
+    }
+    // Versions stay until they are durable, and nobody may be about to write the log.
+    if (answer == Release::kVersions && log_ != nullptr && !is_flushed) {
+      is_flushed = true;
+      (void)log_->flush(memory_.state().clock.load(std::memory_order_acquire));
+      continue;
     }
     if (look_for_dead) return UpperAnswer::kRefused;
     if (cross_ == CrossPolicy::kAbortLower) return UpperAnswer::kBusy;

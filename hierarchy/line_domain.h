@@ -15,6 +15,7 @@
 
 #include "hierarchy/directory.h"
 #include "hierarchy/hardware_lines.h"
+#include "hierarchy/line_log.h"
 #include "levels/line/software.h"
 #include "levels/line/upper.h"
 
@@ -35,6 +36,12 @@ class LineDomain final : public line::Upper {
   // REQUIRES the folder lock.
   [[nodiscard]] Errc open(const std::string &folder) noexcept;
   void use_engine(page::Engine *engine) noexcept { engine_ = engine; }
+  // Durable domains: before the first instance of either level.
+  void use_log(page::DurableLog *log);
+  // Null: a volatile domain. For every other writer of the log in this process.
+  [[nodiscard]] page::LowerLog *log() noexcept { return line_log_.get(); }
+  // Durable domains, after detach(): what is still undecided is the dead's, and of this domain's segments.
+  void leave_log() noexcept;
   [[nodiscard]] Errc add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept;
   void remove_segment(std::uint32_t number) noexcept;
   // Gives all contexts of this process back. REQUIRES: none of its threads runs an instance at level 1.
@@ -49,7 +56,7 @@ class LineDomain final : public line::Upper {
   // Null: this process runs no RTM.
   [[nodiscard]] hierarchy::HardwareLines *hardware() noexcept { return hardware_.get(); }
   // Pages that level 2 has for this process go to the hardware level, as many as one transaction may need. Returns how many of them were not
-  // accessible in line mode before. REQUIRES the instance mutex.
+  // accessible in line mode before. REQUIRES the mutex of the process's PageRunner.
   [[nodiscard]] std::uint32_t give_to_hardware() noexcept;
   // No instance of level 2 runs any more; false: after the budget of a cross-level conflict there still is one.
   [[nodiscard]] bool await_upper() noexcept;
@@ -70,6 +77,8 @@ class LineDomain final : public line::Upper {
   hierarchy::Directory directory_;
   std::unique_ptr<hierarchy::HardwareLines> hardware_;
   page::Engine *engine_ = nullptr;
+  page::DurableLog *log_ = nullptr;
+  std::unique_ptr<LineLog> line_log_;  // durable domains
   std::mutex threads_mutex_;
   std::vector<std::unique_ptr<line::SoftwareThread>> threads_;
   const std::uint64_t

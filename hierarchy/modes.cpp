@@ -12,7 +12,7 @@ DomainImpl::LineKind DomainImpl::line_kind(bool is_plain) const noexcept {
 }
 
 Errc DomainImpl::enter_line_mode() noexcept {
-  const std::scoped_lock guard(instance_mutex_);
+  const std::scoped_lock guard(process_.mutex);
   if (const Errc error = usable(); error != Errc::kOk) return error;  // closed while we waited
   return lines_->hardware()->to_lines(*engine_);
 }
@@ -23,7 +23,7 @@ Errc DomainImpl::leave_line_mode() noexcept {
 }
 
 std::uint32_t DomainImpl::give_to_hardware() noexcept {
-  const std::scoped_lock guard(instance_mutex_);
+  const std::scoped_lock guard(process_.mutex);
   return usable() == Errc::kOk ? lines_->give_to_hardware() : 0;
 }
 

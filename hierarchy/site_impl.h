@@ -46,12 +46,12 @@ class SiteImpl {
       : domain_(std::move(domain)),
         name_(std::move(name)),
         escalation_(escalation),
-        is_plain_(body == BodyKind::kPlain),
-        line_kind_(domain_->line_kind(is_plain_)) {}
+        body_(body),
+        line_kind_(domain_->line_kind(is_plain())) {}
 
   [[nodiscard]] DomainImpl &domain() const noexcept { return *domain_; }
   [[nodiscard]] const std::string &name() const noexcept { return name_; }
-  [[nodiscard]] bool is_plain() const noexcept { return is_plain_; }
+  [[nodiscard]] bool is_plain() const noexcept { return body_ == BodyKind::kPlain; }
   // What runs its instances at level 1.
   [[nodiscard]] DomainImpl::LineKind line_kind() const noexcept { return line_kind_; }
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
@@ -67,9 +67,18 @@ class SiteImpl {
 
   // Returns the total of what this thread adds to; threads that came late share it.
   std::uint64_t add(SiteCount which, std::uint64_t amount) noexcept;
+  // May the next instance try a thread's view? A body that allocates ends its attempt there; after that so many instances do not try.
+  [[nodiscard]] bool wants_thread_view() noexcept {
+    if (is_plain()) return false;
+    const std::uint32_t ahead = plain_ahead_.load(std::memory_order_relaxed);
+    if (ahead != 0) plain_ahead_.store(ahead - 1, std::memory_order_relaxed);
+    return ahead == 0;
+  }
+  void needed_process_view() noexcept { plain_ahead_.store(kPlainAhead, std::memory_order_relaxed); }
   [[nodiscard]] SiteReport report() const;
 
  private:
+  static constexpr std::uint32_t kPlainAhead = 32;  // a lost attempt then costs 3 % of an instance
   static constexpr std::size_t kShards = 33;  // the last one is shared by whoever comes too late for one of its own
   struct alignas(64) Shard {
     std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(SiteCount::kEnd)> totals{};
@@ -78,9 +87,11 @@ class SiteImpl {
   const std::shared_ptr<DomainImpl> domain_;
   const std::string name_;
   const Escalation escalation_;
-  const bool is_plain_;
+  const BodyKind body_;
   const DomainImpl::LineKind line_kind_;
   alignas(64) std::atomic<std::uint32_t> learned_{0};
+  std::atomic<std::uint32_t> plain_ahead_{
+      0};  // instances that are not tried in a thread's view, see wants_thread_view()
   std::array<Shard, kShards> shards_;
 };
 static_assert(sizeof(hierarchy::SiteState) == 4);
@@ -101,8 +112,11 @@ void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noe
 // An instance committed at level 1.
 void learn_line_commit(SiteImpl &site) noexcept;
 
-// In a body that runs at level 1: ends the attempt, because what it is about to do needs level 2. Throws LineAbort. Else nothing.
+// In a body that runs at level 1 or in a thread's view: ends the attempt, because what it is about to do needs level 2 on the process's
+// view. Throws LineAbort. Else nothing.
 void need_pages();
+// The same in a thread's view; level 1 is not asked.
+void need_process_view();
 // After the outermost instance of this thread has ended: runs its actions.
 void run_actions(bool committed);
 // Does this thread run an instance at level 1 of that domain?

@@ -15,6 +15,7 @@
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
 #include "platform/failure.h"
+#include "platform/probes.h"
 #include "platform/process.h"
 
 namespace tmh {
@@ -91,6 +92,19 @@ void count_granted(SiteImpl &site) noexcept {
   if (pages_granted == 0) return;
   site.add(SiteCount::kReleases, pages_granted);
   pages_granted = 0;
+}
+
+// Pages that this thread's running instance of level 2, or those before it on the same views, took from level 1.
+std::uint64_t recalls_of(const DomainImpl &domain) noexcept {
+  if (domain.lines() == nullptr) return 0;
+  const ThreadView *view = running_view();
+  return view != nullptr ? view->recalls() : domain.lines()->directory().recalls_here();
+}
+
+// Must this thread's instance end, because it needs the process's view?
+bool is_doomed_in_view() noexcept {
+  const ThreadView *view = running_view();
+  return view != nullptr && view->is_doomed();
 }
 
 std::uint64_t random_ns(std::uint64_t bound) noexcept {
@@ -193,6 +207,11 @@ void run_actions(bool committed) {
 void need_pages() {
   if (hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
   if (line_run.depth != 0) line_run.thread->fail(AbortCause::kNeedsPages);
+  need_process_view();
+}
+
+void need_process_view() {
+  if (ThreadView *view = running_view(); view != nullptr) view->need_process_view();
 }
 
 bool runs_at_lines(const LineDomain *domain) noexcept {
@@ -212,21 +231,24 @@ void Attempts::begin() {
   }
   if (line_run.depth != 0) {
     // Another domain's is refused at level 2, with its reason; plain accesses would go past software lines.
-    if (line_run.domain != domain.lines() || site.is_plain()) need_pages();
+    if (line_run.domain != domain.lines() || site.is_plain() || kind_ == Kind::kQuery) need_pages();
     runs_at_ = RunsAt::kOuter;
     line_run.thread->nest(++line_run.depth);
     return;
   }
   if (domain.depth() != 0) {
-    check(domain.begin(false));
+    if (site.is_plain()) need_process_view();
+    check(domain.begin(kind_ == Kind::kQuery));
     runs_at_ = RunsAt::kOuter;
     return;
   }
-  if (runs_at_ == RunsAt::kNothing && domain.lines() != nullptr) {
+  if (kind_ == Kind::kQuery) {
+    escalated_ = true;
+  } else if (runs_at_ == RunsAt::kNothing && domain.lines() != nullptr) {
     hierarchy::SiteState learned = site.learned();
-    escalated_ = hierarchy::begins_at_pages(site.escalation(), &learned);
-    if (escalated_) site.learn(learned);
-    if (site.line_kind() == DomainImpl::LineKind::kNone) escalated_ = true;
+    const bool begins_at_pages = hierarchy::begins_at_pages(site.escalation(), &learned);
+    if (begins_at_pages) site.learn(learned);
+    escalated_ = begins_at_pages || site.line_kind() == DomainImpl::LineKind::kNone;
   }
   if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_) {
     if (page_instance_here()) escalated_ = true;  // of another domain: level 2 refuses it, with its reason
@@ -235,8 +257,12 @@ void Attempts::begin() {
   if (domain.lines() == nullptr || escalated_) {
     runs_at_ = RunsAt::kPages;
     ticks_ = __rdtsc();
-    check(domain.begin(false));
-    if (domain.lines() != nullptr) recalls_before_ = domain.lines()->directory().recalls_here();
+    // The pages that RTM needs are those that the process's engine finds.
+    const RunsIn where = needs_process_view_                     ? RunsIn::kProcessViewInstead
+                         : !finding_ && site.wants_thread_view() ? RunsIn::kThreadView
+                                                                 : RunsIn::kProcessView;
+    check(domain.begin(kind_ == Kind::kQuery, where));
+    recalls_before_ = recalls_of(domain);
     return;
   }
   runs_at_ = RunsAt::kLines;
@@ -248,6 +274,17 @@ void Attempts::begin() {
   retry_wanted = false;
   line_run = {domain.lines(), thread, 1};
   thread->begin({domain.policy(), false, attempts_, domain.capacity()});
+  if (domain.durable() != nullptr && !domain.durable()->early_release()) [[unlikely]]
+    await_snapshot();
+}
+
+// Domains without early release: nothing is read before it is durable.
+void Attempts::await_snapshot() {
+  const Errc error = site_.impl_->domain().durable()->log().wait_lower(line_run.thread->rv);
+  if (error == Errc::kOk) return;
+  line_run.depth = 0;
+  line_run.thread->abandon();
+  raise(error);
 }
 
 bool Attempts::end() {
@@ -263,18 +300,21 @@ bool Attempts::end() {
       else if (line_run.depth != 0)
         --line_run.depth;
       else
-        check(domain.end(false, &status));
+        check(domain.end(kind_ == Kind::kQuery, &status));
       return true;
     case RunsAt::kPages:
-      if (const Errc error = domain.end(false, &status); error != Errc::kOk) {
+      if (is_doomed_in_view()) {  // the body has swallowed the LineAbort
+        failed_in_thread_view();
+        return false;
+      }
+      if (const std::uint64_t taken = recalls_of(domain) - recalls_before_; taken != 0)
+        site.add(SiteCount::kRecalls, taken);
+      if (const Errc error = domain.end(kind_ == Kind::kQuery, &status, durability_); error != Errc::kOk) {
         run_actions(status == Status::kCommitted);
         raise(error);
       }
       run_actions(status == Status::kCommitted);
       site.add(SiteCount::kPageTicks, __rdtsc() - ticks_);
-      if (domain.lines() != nullptr)
-        if (const std::uint64_t taken = domain.lines()->directory().recalls_here() - recalls_before_; taken != 0)
-          site.add(SiteCount::kRecalls, taken);
       if (status == Status::kCommitted) {
         site.add(SiteCount::kPageCommits, 1);
         if (finding_) found_pages();
@@ -295,19 +335,45 @@ bool Attempts::end() {
     failed_at_lines();
     return false;
   }
+  Errc unacknowledged = Errc::kOk;
+  if (domain.durable() != nullptr) [[unlikely]]
+    unacknowledged = domain.acknowledge_lines(line_run.thread->durable_at(), durability_);
   run_actions(true);
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
   if (std::uint32_t factor = 0; is_timed(&factor)) site.add(SiteCount::kLineTicks, factor * (__rdtsc() - ticks_));
   learn_line_commit(site);
+  check(unacknowledged);  // as at level 2: committed, and perhaps not durable
   return true;
+}
+
+// An exception leaves the body of a subsumed instance.
+void Attempts::leave_outer() {
+  DomainImpl &domain = site_.impl_->domain();
+  Status status{};
+  if (line_run.depth != 0)
+    --line_run.depth;
+  else if (domain.depth() != 0)
+    (void)domain.end(kind_ == Kind::kQuery, &status);
+}
+
+// The body has asked for what a thread's view does not have: once more, on the process's.
+void Attempts::failed_in_thread_view() {
+  SiteImpl &site = *site_.impl_;
+  (void)site.domain().abort(AbortCause::kNeedsPages);
+  run_actions(false);
+  site.add(SiteCount::kPageTicks, __rdtsc() - ticks_);
+  site.add(SiteCount::kPageAborts, 1);
+  site.needed_process_view();
+  needs_process_view_ = true;
 }
 
 void Attempts::unwound() {
   if (runs_at_ == RunsAt::kOuter) {
-    --line_run.depth;
+    leave_outer();
     throw LineAbort{};
   }
+  if (runs_at_ == RunsAt::kPages) return failed_in_thread_view();
   line_run.depth = 0;
   line_run.thread->abandon();
   run_actions(false);
@@ -319,12 +385,16 @@ void Attempts::unwound() {
   await_change_of_lines(*line_run.thread);
 }
 
-void Attempts::retried() {
+void Attempts::retried(const RetryNow &why) {
   DomainImpl &domain = site_.impl_->domain();
   if (runs_at_ == RunsAt::kOuter) {
-    Status status{};
-    (void)domain.end(false, &status);
-    throw RetryNow{};
+    leave_outer();
+    throw why;
+  }
+  if (is_doomed_in_view()) return failed_in_thread_view();
+  if (!why.is_wanted) {
+    (void)end();
+    return;
   }
   (void)domain.abort();
   run_actions(false);
@@ -339,12 +409,7 @@ bool Attempts::threw() {
     case RunsAt::kHardware:  // begin() failed outside the transaction
       return true;
     case RunsAt::kOuter:
-      if (line_run.depth != 0) {
-        --line_run.depth;
-      } else if (domain.depth() != 0) {
-        Status status{};
-        (void)domain.end(false, &status);
-      }
+      leave_outer();
       return true;
     case RunsAt::
         kLines:  // every load was consistent, so the exception is one that a serial execution would have raised
@@ -357,6 +422,10 @@ bool Attempts::threw() {
       break;
   }
   if (domain.depth() == 0) return true;  // end() itself failed, or the body ended the instance
+  if (is_doomed_in_view()) {
+    failed_in_thread_view();
+    return false;
+  }
   Status status{};
   (void)domain.validate(&status);
   (void)domain.abort();
@@ -376,7 +445,9 @@ void Attempts::failed_at_lines() {
   const line::SoftwareThread &thread = *line_run.thread;
   // Level 2 did not give a page back within the budget; as one of its instances this one needs nobody's answer.
   const bool refused = thread.cause() == AbortCause::kCrossLevel && !line::has(thread.status(), line::kStatusRetry);
-  (void)goes_on_at_lines(thread.cause() == AbortCause::kCapacity, thread.cause() == AbortCause::kNeedsPages, refused,
+  // No room for it: level 2 says why, or finds some.
+  const bool needs_pages = thread.cause() == AbortCause::kNeedsPages || thread.cause() == AbortCause::kNoSpace;
+  (void)goes_on_at_lines(thread.cause() == AbortCause::kCapacity, needs_pages, refused,
                          thread.cause() == AbortCause::kValidation);
 }
 
@@ -390,14 +461,18 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
       back_off(site.domain().policy(), attempts_, others_progressed);
       return true;
     case NextStep::kGiveUp:
-      platform::fail(Errc::kNeedsPages, "site '" + site.name() +
-                                            (failed.over_capacity ? "': its working set exceeds level 1"
-                                                                  : "': it allocates, or runs plain code"));
+      if (runs_at_ == RunsAt::kLines && line_run.thread->cause() == AbortCause::kNoSpace)
+        raise(line_run.thread->error() != Errc::kOk ? line_run.thread->error() : Errc::kDiskFull);
+      platform::fail(Errc::kNeedsPages,
+                     "site '" + site.name() +
+                         (failed.over_capacity ? "': its working set exceeds level 1"
+                                               : "': it allocates, runs plain code, or becomes irrevocable"));
       raise(Errc::kNeedsPages);
     case NextStep::kEscalate:
       break;
   }
   escalated_ = true;
+  platform::probe::escalate(site.name().c_str(), failed.over_capacity ? 1 : failed.needs_pages ? 2 : 0, attempts_);
   site.add(failed.over_capacity ? SiteCount::kForCapacity
            : failed.needs_pages ? SiteCount::kForPages
                                 : SiteCount::kForAttempts,
@@ -420,6 +495,11 @@ Site::Site(const Domain &domain, std::string_view name, std::string_view escalat
                    std::string("'").append(escalation).append("'; right values: ").append(escalation_values()));
     detail::raise(Errc::kBadLevels);
   }
+  if (body > BodyKind::kPlain) {
+    platform::fail(Errc::kBadArgument, "a site's body is instrumented or plain");
+    detail::raise(Errc::kBadArgument);
+  }
+  if (body == BodyKind{}) body = impl->levels() == Levels::kHybrid ? BodyKind::kInstrumented : BodyKind::kPlain;
   impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen, body);
 }
 
@@ -448,9 +528,21 @@ void on_abort(std::function<void()> action) {
 void retry() {
   require_instance("retry()");
   if (detail::hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kRetry);
-  if (detail::line_run.depth == 0) throw detail::RetryNow{};
+  if (detail::line_run.depth == 0) {
+    if (detail::irrevocable_here()) {
+      platform::fail(Errc::kNestedMisuse, "retry() in an irrevocable instance");
+      detail::raise(Errc::kNestedMisuse);
+    }
+    throw detail::RetryNow{};
+  }
   detail::retry_wanted = true;
   detail::line_run.thread->fail(AbortCause::kUser);
+}
+
+void become_irrevocable() {
+  require_instance("become_irrevocable()");
+  detail::need_pages();
+  detail::become_irrevocable_here();
 }
 
 }  // namespace tmh

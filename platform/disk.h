@@ -92,8 +92,9 @@ enum class Planted : std::uint32_t {
   kExtendNoFollow = 1u << 16,     // 10: extending does not follow the commit log
   kRecoveryUndoes = 1u << 17,     // 11: recovery undoes a COMMITTED context
   kMoveLeft = 1u << 18,           // 12: nobody ends a dead mover's move
-  kGateBlind = 1u << 19,          // 14: RTM does not look at pins
-  kEpochStands = 1u << 20,        // 15, 16: a page leaves H without the epoch
+  kPagesBeforeLog = 1u << 19,     // a checkpoint of separate homes writes pages before the log
+  kGateBlind = 1u << 20,          // 14: RTM does not look at pins
+  kEpochStands = 1u << 21,        // 15, 16: a page leaves H without the epoch
 };
 void plant(std::uint32_t defects) noexcept;
 namespace detail {

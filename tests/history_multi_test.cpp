@@ -33,7 +33,8 @@ class HistoryTest : public testing::TestWithParam<Combination> {};
 
 TEST_P(HistoryTest, RandomTransactionsAreSerializableWithConsistentViews) {
   const auto [mode_index, policy_index, backoff_index] = GetParam();
-  const Mode &mode = kModes[mode_index];
+  const Mode &mode =
+      mode_index < std::size(kModes) ? kModes[mode_index] : kDurableHybridModes[mode_index - std::size(kModes)];
   if (const std::string why = why_unavailable(mode); !why.empty()) GTEST_SKIP() << why;
   // With fresh ages nobody is kept from starving, but the run must still end: both are tried.
   const char *age = (policy_index + backoff_index) % 2 == 0 ? "keep-age" : "fresh-age";
@@ -79,7 +80,9 @@ TEST_P(HistoryTest, RandomTransactionsAreSerializableWithConsistentViews) {
 }
 
 std::string combination_name(const testing::TestParamInfo<Combination> &info) {
-  return std::string(kModes[std::get<0>(info.param)].name) + "_" + kPolicies[std::get<1>(info.param)].name + "_" +
+  const std::size_t mode = std::get<0>(info.param);
+  const char *name = mode < std::size(kModes) ? kModes[mode].name : kDurableHybridModes[mode - std::size(kModes)].name;
+  return std::string(name) + "_" + kPolicies[std::get<1>(info.param)].name + "_" +
          kBackoffs[std::get<2>(info.param)].name;
 }
 
@@ -87,6 +90,11 @@ INSTANTIATE_TEST_SUITE_P(Modes, HistoryTest,
                          testing::Combine(testing::Range(std::size_t{0}, std::size(kModes)),
                                           testing::Range(std::size_t{0}, std::size(kPolicies)),
                                           testing::Range(std::size_t{0}, std::size(kBackoffs))),
+                         combination_name);
+INSTANTIATE_TEST_SUITE_P(DurableModes, HistoryTest,
+                         testing::Combine(testing::Range(std::size(kModes),
+                                                         std::size(kModes) + std::size(kDurableHybridModes)),
+                                          testing::Values(std::size_t{1}), testing::Values(std::size_t{2})),
                          combination_name);
 
 }  // namespace

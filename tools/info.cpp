@@ -14,6 +14,7 @@
 #include "tools/commands.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"
+#include "tools/info.h"
 #include "tools/moment.h"
 #include "tools/print.h"
 
@@ -35,8 +36,7 @@ class Info {
     if (control_->header.durability != 0) gather_checkpoint_and_log();
     document_["problems"] = problems_;
   }
-  [[nodiscard]] const Json &document() const noexcept { return document_; }
-  [[nodiscard]] bool has_problems() const noexcept { return !problems_.empty(); }
+  [[nodiscard]] DomainInfo take() { return {std::move(document_), std::move(problems_)}; }
 
  private:
   void gather_domain() {
@@ -235,9 +235,11 @@ std::string log_text(const Json &log) {
 
 }  // namespace
 
+DomainInfo inspect(const std::string &folder) { return Info(folder).take(); }
+
 Exit run(const InfoCommand &command) {
-  const Info info(command.domain);
-  const Json &document = info.document();
+  const DomainInfo info = inspect(command.domain);
+  const Json &document = info.document;
   if (command.json) {
     print(document);
   } else {
@@ -249,7 +251,7 @@ Exit run(const InfoCommand &command) {
       out += fmt::format("problem     {}\n", problem.get<std::string>());
     print(out);
   }
-  return info.has_problems() ? Exit::kDamage : Exit::kOk;
+  return info.problems.empty() ? Exit::kOk : Exit::kDamage;
 }
 
 }  // namespace tmh::tools

@@ -23,9 +23,6 @@
 
 namespace tmh {
 
-// How a site's body reaches segments. kInstrumented: through tmh::field<T> only. kPlain: by ordinary loads and stores, or either.
-enum class BodyKind : std::uint8_t { kInstrumented = 0, kPlain = 1 };
-
 // Totals of one site in this process.
 struct SiteReport {
   std::string name;
@@ -50,6 +47,12 @@ struct SiteReport {
   std::uint64_t hardware_pages = 0;     // pages that these opened
 };
 
+// How a site's body reaches shared memory.
+enum class BodyKind : std::uint8_t {
+  kInstrumented = 1,  // through tmh::field<T> only, until it calls the library for something else (allocation)
+  kPlain = 2,         // by loads and stores
+};
+
 namespace detail {
 class SiteImpl;
 class Attempts;
@@ -57,9 +60,10 @@ class Attempts;
 
 class Site {
  public:
-  // escalation: a specification (see Escalation); empty: the domain's. Errors: kBadLevels, kNotInitialized.
+  // escalation: a specification (see Escalation); empty: the domain's. body: unset: instrumented in a hybrid domain, plain in a page domain.
+  // Errors: kBadLevels, kBadArgument, kNotInitialized.
   explicit Site(const Domain &domain, std::string_view name = {}, std::string_view escalation = {},
-                BodyKind body = BodyKind::kInstrumented);
+                BodyKind body = BodyKind{});
   [[nodiscard]] SiteReport report() const;
   [[nodiscard]] const Domain &domain() const noexcept { return domain_; }
 
@@ -71,14 +75,16 @@ class Site {
 
 namespace detail {
 
-// One instance of a site: its attempts until one commits.
+// One instance of a site: its attempts until one commits. A query has a second one only when a thread's view would not do.
 class Attempts {
  public:
-  explicit Attempts(const Site &site) noexcept : site_(site) {}
+  enum class Kind : std::uint8_t { kUpdate, kQuery };
+  explicit Attempts(const Site &site, Kind kind = Kind::kUpdate, Durability durability = {}) noexcept
+      : site_(site), kind_(kind), durability_(durability) {}
   void begin();              // an attempt, at the level that the site's policy says; waits before a repeated one
   [[nodiscard]] bool end();  // true: committed, or subsumed in an outer instance
-  void retried();            // retry() left the body; rethrows it inside an outer instance
-  void unwound();            // a LineAbort left the body; rethrows it inside an outer instance
+  void retried(const RetryNow &why);  // it left the body; rethrows it inside an outer instance
+  void unwound();                     // a LineAbort left the body; rethrows it inside an outer instance
   // Another exception left the body and the instance is undone. False: that attempt never happened.
   [[nodiscard]] bool threw();
 
@@ -90,26 +96,29 @@ class Attempts {
   [[nodiscard]] bool try_hardware_again(std::uint32_t status);
   void found_pages();
   [[nodiscard]] bool goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused, bool others_progressed);
+  void failed_in_thread_view();
+  void leave_outer();
+  void await_snapshot();
   const Site &site_;
+  const Kind kind_;
+  const Durability durability_;
   RunsAt runs_at_ = RunsAt::kNothing;
   bool escalated_ = false;
-  bool finding_ = false;          // at level 2 to find the pages that RTM needs
-  std::uint32_t zeros_ = 0;       // attempts that RTM aborted without a reason
-  std::uint32_t gate_tries_ = 0;  // attempts that the gate did not let begin, in a row
+  bool finding_ = false;             // at level 2 to find the pages that RTM needs
+  std::uint32_t zeros_ = 0;          // attempts that RTM aborted without a reason
+  std::uint32_t gate_tries_ = 0;     // attempts that the gate did not let begin, in a row
+  bool needs_process_view_ = false;  // a thread's view has turned out not to do
   std::uint32_t attempts_ = 0;
   std::uint64_t first_ticks_ = 0;  // of the time-stamp counter
   std::uint64_t ticks_ = 0;
   std::uint64_t recalls_before_ = 0;
 };
 
-}  // namespace detail
-
-// As atomically(domain, body). Inside a running instance, of whatever level, it is subsumed.
-// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1.
 template <class Body>
-auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
+auto run_attempts(const Site &site, Attempts::Kind kind, Durability durability, Body &body)
+    -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;
-  detail::Attempts attempts(site);
+  Attempts attempts(site, kind, durability);
   for (;;) {
     attempts.begin();
     try {
@@ -120,14 +129,34 @@ auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
         std::optional<Result> result(body());
         if (attempts.end()) return *std::move(result);
       }
-    } catch (const detail::LineAbort &) {
+    } catch (const LineAbort &) {
       attempts.unwound();
-    } catch (const detail::RetryNow &) {
-      attempts.retried();
+    } catch (const RetryNow &why) {
+      attempts.retried(why);
     } catch (...) {
       if (attempts.threw()) throw;
     }
   }
+}
+
+}  // namespace detail
+
+// As atomically(domain, body). Inside a running instance, of whatever level, it is subsumed.
+// durability: of this instance's acknowledgement, as Domain::end(Durability); when it is subsumed it says nothing.
+// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1. kLogFailed: committed, and perhaps not durable.
+template <class Body>
+auto atomically(const Site &site, Durability durability, Body &&body) -> std::invoke_result_t<Body &> {
+  return detail::run_attempts(site, detail::Attempts::Kind::kUpdate, durability, body);
+}
+template <class Body>
+auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
+  return detail::run_attempts(site, detail::Attempts::Kind::kUpdate, Durability{}, body);
+}
+
+// As query(domain, body): at level 2, on one snapshot; in several threads at once when the body is instrumented.
+template <class Body>
+auto query(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
+  return detail::run_attempts(site, detail::Attempts::Kind::kQuery, Durability{}, body);
 }
 
 }  // namespace tmh

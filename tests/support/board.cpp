@@ -13,7 +13,8 @@ Board::Board(const std::string &folder, const DomainOptions &options)
       domain_(Domain::open(folder, options)),
       line_site_(domain_, "lines", "on-capacity"),
       adaptive_site_(domain_, "adaptive", "adaptive"),
-      only_lines_site_(domain_, "only lines", "never") {
+      only_lines_site_(domain_, "only lines", "never"),
+      page_site_(domain_, "pages", "always", BodyKind::kInstrumented) {
   SegmentOptions segment;
   segment.layout = Layout::kRaw;
   segment.size_bytes = (kPages + 1) / 2 * kPageBytes;
@@ -40,7 +41,7 @@ void Player::jostle() {
 }
 
 namespace {
-// Through the instance of level 1 if one is running, as tmh::field does; else plain.
+// Through the instance of level 1 or of a thread's view if one is running, as tmh::field does; else plain.
 std::uint64_t get(const std::uint64_t &word) {
   return tmh::detail::line_access != nullptr ? tmh::detail::line_load(*tmh::detail::line_access, &word) : load(word);
 }

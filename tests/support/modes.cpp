@@ -21,6 +21,7 @@ DomainOptions options_for(const Mode &mode, const std::string &policy) {
   options.policy = policy;
   options.levels = mode.levels;
   options.line = mode.line;
+  options.durability = mode.durability;
   return options;
 }
 
