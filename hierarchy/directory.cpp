@@ -196,9 +196,10 @@ Release Directory::give_up(PageId page) noexcept {
   if (is_planted(Planted::kReleaseLooksFirst)) step(Step::kReleaseLook);
   tree_.announce(page);
   step(Step::kReleaseTold);
-  if (is_planted(Planted::kReleaseLooksFirst)) return Release::kReleased;
-  if (is_used()) return Release::kRunning;
-  step(Step::kReleaseLook);
+  if (!is_planted(Planted::kReleaseLooksFirst)) {
+    if (is_used()) return Release::kRunning;
+    step(Step::kReleaseLook);
+  }
   return Release::kReleased;
 }
 

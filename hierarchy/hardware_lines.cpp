@@ -139,7 +139,16 @@ void HardwareLines::follow_locked() noexcept {
     else
       close_page(moves_[i].page);
   }
+  if (open_list_.size() > tidy_at_) tidy_open_list();
   followed_.store(epoch, std::memory_order_seq_cst);
+}
+
+// A page that comes and goes is listed each time.
+void HardwareLines::tidy_open_list() noexcept {
+  std::sort(open_list_.begin(), open_list_.end());
+  open_list_.erase(std::unique(open_list_.begin(), open_list_.end()), open_list_.end());
+  std::erase_if(open_list_, [this](PageId page) { return !is_open(page); });
+  tidy_at_ = 2 * open_list_.size() + 1024;
 }
 
 void HardwareLines::close_all() noexcept {

