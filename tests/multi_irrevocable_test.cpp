@@ -128,11 +128,14 @@ TEST_P(MultiIrrevocableTest, SeesWhatWasCommittedBeforeIt) {
 TEST_P(MultiIrrevocableTest, EffectsHappenOncePerCommitInAStorm) {
   constexpr int kRounds = 100;
   std::uint64_t aborts = 0;
-  for (const char *policy : {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins"}) {
+  for (const char *policy : {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins", "strict"}) {
+    const bool durable = std::string_view(policy) == "strict";
+    if (durable && hybrid()) continue;  // refused
     const TempFolder folder(memory_folder());
     const std::uint64_t effects_before = effects_->done.load();
     effects_->ready = 0;
-    DomainOptions chosen = options(policy);
+    DomainOptions chosen = options(durable ? "" : policy);
+    if (durable) chosen.durability = Durability::kStrict;
     if (hybrid()) chosen.cross = CrossPolicy::kAbortUpper;
     Children children;
     for (int number = 0; number < 3; ++number) {
