@@ -32,6 +32,7 @@ class MultiIrrevocableTest : public ModeTest {
   [[nodiscard]] bool hybrid() const { return GetParam().levels == Levels::kHybrid; }
   Shared<Effects> effects_;
 };
+class HybridIrrevocableTest : public MultiIrrevocableTest {};
 
 TEST_P(MultiIrrevocableTest, NobodyElseCommitsUntilItHasEnded) {
   run_pair(
@@ -128,11 +129,14 @@ TEST_P(MultiIrrevocableTest, SeesWhatWasCommittedBeforeIt) {
 TEST_P(MultiIrrevocableTest, EffectsHappenOncePerCommitInAStorm) {
   constexpr int kRounds = 100;
   std::uint64_t aborts = 0;
-  for (const char *policy : {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins"}) {
+  for (const char *policy : {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins", "strict"}) {
+    const bool durable = std::string_view(policy) == "strict";
+    if (durable && hybrid()) continue;  // refused
     const TempFolder folder(memory_folder());
     const std::uint64_t effects_before = effects_->done.load();
     effects_->ready = 0;
-    DomainOptions chosen = options(policy);
+    DomainOptions chosen = options(durable ? "" : policy);
+    if (durable) chosen.durability = Durability::kStrict;
     if (hybrid()) chosen.cross = CrossPolicy::kAbortUpper;
     Children children;
     for (int number = 0; number < 3; ++number) {
@@ -252,8 +256,7 @@ TEST_P(MultiIrrevocableTest, MisuseIsRefused) {
   });
 }
 
-TEST_P(MultiIrrevocableTest, AtLevelOneItGoesUp) {
-  if (!hybrid()) GTEST_SKIP() << "a page domain has no level 1";
+TEST_P(HybridIrrevocableTest, AtLevelOneItGoesUp) {
   expect_child("climber", [&] {
     const Actor self(folder_.path(), options());
     const Site site(self.domain, "climbs", "on-capacity"), stays(self.domain, "stays", "never");
@@ -276,8 +279,7 @@ TEST_P(MultiIrrevocableTest, AtLevelOneItGoesUp) {
 
 // More releases of pages than an instance follows in the commit log, while it runs: one that can abort does or keeps its stores, one that
 // cannot goes on.
-TEST_P(MultiIrrevocableTest, OutlivesMoreReleasesThanItFollows) {
-  if (!hybrid()) GTEST_SKIP() << "a page domain has no level 1";
+TEST_P(HybridIrrevocableTest, OutlivesMoreReleasesThanItFollows) {
   constexpr std::uint64_t kReleases = (1u << 16) + 100;
   for (const bool irrevocable : {true, false}) {
     const TempFolder folder(memory_folder());
@@ -318,6 +320,8 @@ TEST_P(MultiIrrevocableTest, OutlivesMoreReleasesThanItFollows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, MultiIrrevocableTest, testing::ValuesIn(kModes), mode_name);
+INSTANTIATE_TEST_SUITE_P(Modes, HybridIrrevocableTest, testing::ValuesIn(std::begin(kModes) + 5, std::end(kModes)),
+                         mode_name);
 
 }  // namespace
 }  // namespace tmh::test

@@ -30,10 +30,15 @@ auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body 
         if (domain.end() != Status::kAborted) return *std::move(result);
       }
     } catch (const detail::RetryNow &why) {
-      if (!outermost || !why.is_wanted) (void)domain.end();
-      if (!outermost) throw;
-      if (why.is_wanted) {
+      if (!outermost) {
+        (void)domain.end();
+        throw;
+      }
+      if (why.is_wanted || domain.depth() > 1)
         domain.abort();
+      else
+        (void)domain.end();  // FAILED: it counts as an aborted attempt
+      if (why.is_wanted) {
         domain.await_change();
         continue;
       }
