@@ -1,0 +1,129 @@
+// tests/kill_hybrid_recovery_test.cpp -- the only process of a durable domain with both levels dies at each step of commits, moves of pages,
+// the log and checkpoints; the next open finds a prefix with all that was acknowledged.
+// Invariants: (1) every word is as the last recovered commit left it: nothing of a later one, all of the earlier ones. (2) strict commits
+//             that returned are there, also when shared memory is lost. (3) buffered ones that returned are there when it is not.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <string>
+#include <tuple>
+
+#include <tmh/tmh.hpp>
+
+#include "platform/steps.h"
+#include "tests/support/children.h"
+#include "tests/support/durable_folder.h"
+#include "tests/support/shared.h"
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+namespace {
+
+using platform::Step;
+
+constexpr std::uint64_t kPages = 64, kPageWords = kPageBytes / 8, kCommits = 400;
+constexpr std::uint64_t kFirstFull = 40, kFullWords = 8 * kPageWords, kRing = 11;  // pages 1 to 11 in turn
+
+DomainOptions options_of(Durability durability) {
+  DomainOptions options = durable_options(durability);
+  options.levels = Levels::kHybrid;
+  options.detection = Detection::kLazy;
+  options.flush_interval_ms = 20;
+  return options;
+}
+
+struct Table {
+  Table(const std::string &folder, Durability durability)
+      : domain(Domain::open(folder, options_of(durability))), segment(domain.map("a.db", raw_pages(kPages))) {}
+  [[nodiscard]] field<std::uint64_t> &word(std::uint64_t page, std::uint64_t index = 0) const {
+    return reinterpret_cast<field<std::uint64_t> *>(segment.data())[page * kPageWords + index];
+  }
+  Domain domain;
+  Segment segment;
+};
+
+// What commit i stores. Every fourth one is level 2's and fills eight pages, so that log files do not last long.
+bool is_large(std::uint64_t i) { return i % 4 == 3; }
+void store(const Table &table, std::uint64_t i) {
+  table.word(0).store(i);
+  table.word(1 + i % kRing).store(i);
+  if (!is_large(i)) return;
+  for (std::uint64_t at = 0; at < kFullWords; ++at) table.word(kFirstFull, at).store(i + at);
+}
+
+// As after commit `last`.
+void expect_prefix(const Table &table, std::uint64_t last) {
+  for (std::uint64_t page = 0; page < kRing; ++page) {
+    const std::uint64_t newest = last < page ? 0 : last - (last - page) % kRing;  // 0: nobody has stored there
+    EXPECT_EQ(table.word(1 + page).load(), newest) << "page " << 1 + page << " after " << last;
+  }
+  const std::uint64_t large = last < 3 ? 0 : last - (last + 1) % 4;
+  for (std::uint64_t at = 0; at < kFullWords; ++at)
+    ASSERT_EQ(table.word(kFirstFull, at).load(), large == 0 ? 0 : large + at) << "after " << last;
+}
+
+class KillHybridRecoveryTest : public testing::TestWithParam<std::tuple<Durability, std::uint32_t>> {};
+
+TEST_P(KillHybridRecoveryTest, TheNextOpenFindsAPrefixWithAllThatWasAcknowledged) {
+  const auto [durability, step] = GetParam();
+  for (const bool loses_memory : {false, true}) {
+    for (const std::uint32_t passage : {1u, 2u, 7u}) {
+      if (passage > 2 && step == static_cast<std::uint32_t>(Step::kLogFileMade)) continue;  // 3 MiB of log
+      SCOPED_TRACE("passage " + std::to_string(passage) + (loses_memory ? ", shared memory is lost" : ""));
+      const TempFolder folder;
+      const std::string path = folder / "domain";
+      const Shared<std::atomic<std::uint64_t>> acknowledged;
+      const ChildEnd end = run_in_child("victim", [&] {
+        auto *table = new Table(path, durability);  // never closed
+        const Site lines(table->domain, "lines", "on-capacity"), pages(table->domain, "pages", "always");
+        platform::crash_at(step, passage);
+        for (std::uint64_t i = 1; i <= kCommits; ++i) {
+          atomically(is_large(i) ? pages : lines, [&] { store(*table, i); });
+          acknowledged->store(i);
+          if (i % 16 == 0) table->domain.checkpoint();
+        }
+      });
+      ASSERT_EQ(end.signal, SIGKILL) << "the step was not passed";
+      if (loses_memory) lose_shared_memory(path);
+      expect_child("next", [&] {
+        const Table table(path, durability);
+        const std::uint64_t last = query(table.domain, [&] { return table.word(0).load(); });
+        if (durability == Durability::kStrict || !loses_memory) {
+          EXPECT_GE(last, acknowledged->load());
+        }
+        query(table.domain, [&] { expect_prefix(table, last); });
+        const Site lines(table.domain, "lines", "on-capacity");
+        atomically(lines, [&] { store(table, last + 1); });
+        query(table.domain, [&] { EXPECT_EQ(table.word(0).load(), last + 1); });
+      });
+    }
+  }
+}
+
+std::string case_name(const testing::TestParamInfo<std::tuple<Durability, std::uint32_t>> &one) {
+  std::string name = std::string(to_string(std::get<0>(one.param))) + "_" +
+                     platform::step_name(static_cast<Step>(std::get<1>(one.param)));
+  for (char &c : name) c = c == '-' ? '_' : c;
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(LogAndCheckpoint, KillHybridRecoveryTest,
+                         testing::Combine(testing::Values(Durability::kStrict, Durability::kBuffered),
+                                          testing::Range(static_cast<std::uint32_t>(Step::kLogStart),
+                                                         static_cast<std::uint32_t>(Step::kCheckpointStored) + 1)),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(LevelOne, KillHybridRecoveryTest,
+                         testing::Combine(testing::Values(Durability::kStrict, Durability::kBuffered),
+                                          testing::Range(static_cast<std::uint32_t>(Step::kLineLock),
+                                                         static_cast<std::uint32_t>(Step::kLineUnlock) + 1)),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Moves, KillHybridRecoveryTest,
+                         testing::Combine(testing::Values(Durability::kStrict, Durability::kBuffered),
+                                          testing::Range(static_cast<std::uint32_t>(Step::kRecallStart),
+                                                         static_cast<std::uint32_t>(Step::kReleaseOpen) + 1)),
+                         case_name);
+
+}  // namespace
+}  // namespace tmh::test
