@@ -80,6 +80,12 @@ TEST_F(KillDomainTest, EagerDomainToo) {
   run(eager, massacres() / 4 + 1, seed());
 }
 
+TEST_F(KillDomainTest, DomainWithBothLevelsToo) {
+  RunPlan hybrid = plan();
+  hybrid.options.levels = Levels::kHybrid;
+  run(hybrid, massacres(), seed());
+}
+
 TEST_F(KillDomainTest, ManySmallTransactions) {
   RunPlan small = plan();
   small.only_ledger = true;
