@@ -96,7 +96,7 @@ class LineRedoTest : public testing::Test {
 TEST_F(LineRedoTest, RecordsGiveHomeAndAbortedOnesLeaveNone) {
   std::mt19937_64 random(seed());
   std::uint64_t committed = 0;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 8000; ++i) {
     thread_.begin({});
     store_randomly(thread_, random, 1 + random() % 30);
     if (random() % 5 == 0) {
