@@ -251,6 +251,7 @@ TEST_F(MultiRtmEmulation, AKilledCommitterLeavesAllOrNothing) {
     const std::size_t child = children.spawn("committer", [this] {
       for (;;) {
         touch_stack();
+        (void)memory_->first.load();  // a shared page is mapped in a child when it is touched
         (void)attempt([this] { add_to_both(memory_); });
       }
     });
