@@ -1,7 +1,7 @@
 # Examples are programs that people read, and tests: each runs in a fresh folder of its own (label example).
 
 # 1. C++ examples, one file each, linked as a user would: with the shared library.
-file(GLOB tmh_examples CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp")
+file(GLOB tmh_examples CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp" "${PROJECT_SOURCE_DIR}/examples/trees/*.cpp")
 foreach(source ${tmh_examples})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(example_${name} "${source}")

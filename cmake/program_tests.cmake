@@ -6,7 +6,7 @@ set(TMH_TEST_ENVIRONMENT "")
 if(TMH_SANITIZE MATCHES "address")
   set(TMH_TEST_ENVIRONMENT ENVIRONMENT "ASAN_OPTIONS=handle_segv=0:handle_sigbus=0:allow_user_segv_handler=1")
 elseif(TMH_SANITIZE MATCHES "thread")
-  set(TMH_TEST_ENVIRONMENT ENVIRONMENT "TSAN_OPTIONS=handle_segv=0:allow_user_segv_handler=1:die_after_fork=0")
+  set(TMH_TEST_ENVIRONMENT ENVIRONMENT "TSAN_OPTIONS=handle_segv=0:handle_sigbus=0:allow_user_segv_handler=1:die_after_fork=0")
 endif()
 
 # tmh_add_program_test(<test> <label> <target> [args...]): runs the target in an empty working folder.

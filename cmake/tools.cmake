@@ -1,10 +1,11 @@
 # The tmh command. Its target is tmh_tool, because the library's target is tmh. All but main.cpp is a library, which tests link to.
-file(GLOB tmh_tools CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*.cpp")
+file(GLOB tmh_tools CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*.cpp" "${PROJECT_SOURCE_DIR}/tools/doctor/*.cpp")
 list(FILTER tmh_tools EXCLUDE REGEX "/main\\.cpp$")
 add_library(tmh_tool_parts STATIC ${tmh_tools})
 target_include_directories(tmh_tool_parts PUBLIC "${PROJECT_SOURCE_DIR}")
 target_compile_definitions(tmh_tool_parts PRIVATE TMH_VERSION="${PROJECT_VERSION}" TMH_LIBDIR="${CMAKE_INSTALL_LIBDIR}")
-target_link_libraries(tmh_tool_parts PRIVATE tmh_warnings CLI11::CLI11 PUBLIC tmh::tmh_static fmt::fmt nlohmann_json::nlohmann_json)
+target_link_libraries(tmh_tool_parts PRIVATE tmh_warnings CLI11::CLI11 PkgConfig::HWLOC tmh_libpfm PUBLIC tmh::perf_static tmh::tmh_static fmt::fmt nlohmann_json::nlohmann_json)
 add_executable(tmh_tool "${PROJECT_SOURCE_DIR}/tools/main.cpp")
 set_target_properties(tmh_tool PROPERTIES OUTPUT_NAME tmh)
 target_link_libraries(tmh_tool PRIVATE tmh_warnings tmh_tool_parts)
+add_custom_command(TARGET tmh_tool POST_BUILD COMMAND tmh_tool completion > "${PROJECT_BINARY_DIR}/tmh-completion.bash" VERBATIM)

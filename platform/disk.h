@@ -80,6 +80,19 @@ enum class Planted : std::uint32_t {
   kLineNoExtensionCheck = 1u << 5,   // level 1 moves a snapshot on without looking at what it read
   kLineUnlockFirst = 1u << 6,        // level 1 unlocks before it writes back
   kLineHalfRecovery = 1u << 7,       // of a dead committer's lines only the first is written back
+  kPageNoValidation = 1u << 8,       // level 2 commits whatever has changed since it read
+  // The faults of hierarchy/PROTOCOL.md, by their numbers there; 5 is kLineUnlockFirst.
+  kReleaseBlind = 1u << 9,        //  1: release does not look at pins
+  kRecallNoWait = 1u << 10,       //  2: recall does not wait for locked lines
+  kStampLate = 1u << 11,          //  3: level 1 stamps after validation
+  kNoUndoWords = 1u << 12,        //  4: level 1 leaves no undo words
+  kReleaseLooksFirst = 1u << 13,  //  6: release looks at pins before it tells
+  kRecallClockStands = 1u << 14,  //  7: recall leaves the line clock alone
+  kRecallReadsFirst = 1u << 15,   //  9: recall reads versions before it marks
+  kExtendNoFollow = 1u << 16,     // 10: extending does not follow the commit log
+  kRecoveryUndoes = 1u << 17,     // 11: recovery undoes a COMMITTED context
+  kMoveLeft = 1u << 18,           // 12: nobody ends a dead mover's move
+  kPagesBeforeLog = 1u << 19,     // a checkpoint of separate homes writes pages before the log
 };
 void plant(std::uint32_t defects) noexcept;
 namespace detail {

@@ -26,10 +26,11 @@ MAY_INCLUDE = {
     "levels/page/": LOW + ["levels/storage/"],
     "hierarchy/": ALL_LAYERS,
     "compat/": ["include/", "hierarchy/"],
-    "tools/": ALL_LAYERS,
-    "bench/": ALL_LAYERS + ["examples/trees/"],
+    "perf/": ["include/", "platform/"],
+    "tools/": ALL_LAYERS + ["perf/"],
+    "bench/": ALL_LAYERS + ["examples/trees/", "examples/structures/"],
     "examples/": ["include/"],  # what a user sees
-    "tests/": ALL_LAYERS + ["compat/", "tools/", "bench/", "examples/"],
+    "tests/": ALL_LAYERS + ["compat/", "perf/", "tools/", "bench/", "examples/"],
 }
 APART = "platform/rtm_emulation/"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
@@ -98,6 +99,7 @@ def self_test():
         "examples/c.cpp": '#include "../platform/files.h"\n',
         "bench/b.cpp": '#include "tests/support/seed.h"\n',
         "platform/c.cpp": '#include "files.h"\n',
+        "perf/b.cpp": '#include "hierarchy/participants.h"\n',
         "platform/d.cpp": '#include "platform/rtm_emulation/exec.h"\n',
         "hierarchy/d.cpp": '#include "platform/rtm_emulation/exec.h"\n',
         "platform/rtm_emulation/b.cpp": '#include "platform/files.h"\n',

@@ -20,7 +20,7 @@ import source_tree
 
 SKIPPED = 77
 LINES_MAX = 700
-LAYOUT = ["include", "platform", "platform/rtm_emulation", "levels/storage", "levels/line", "levels/page", "hierarchy", "compat", "tools", "tests", "bench",
+LAYOUT = ["include", "platform", "platform/rtm_emulation", "levels/storage", "levels/line", "levels/page", "hierarchy", "compat", "perf", "tools", "tests", "bench",
           "examples", "papers", "cmake", "scripts"]
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Werror"]
 

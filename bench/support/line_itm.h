@@ -2,7 +2,10 @@
 // is compiled with -fgnu-tm.
 #pragma once
 
-#include "bench/support/line_structures.h"
+#include "examples/structures/bank.hpp"
+#include "examples/structures/hash_set.hpp"
+#include "examples/structures/red_black_tree.hpp"
+#include "examples/structures/sorted_list.hpp"
 
 namespace tmh::bench {
 

@@ -25,18 +25,18 @@ typename Set::Node *ItmSet<Set>::remove(Set &set, std::uint64_t key) {
   return result;
 }
 
-template struct ItmSet<LineList<PlainField>>;
-template struct ItmSet<LineTree<PlainField>>;
-template struct ItmSet<LineHash<PlainField>>;
+template struct ItmSet<structures::SortedList<structures::PlainField>>;
+template struct ItmSet<structures::RedBlackTree<structures::PlainField>>;
+template struct ItmSet<structures::HashSet<structures::PlainField>>;
 
 std::int64_t itm_sum(const std::int64_t *accounts, std::uint64_t count) {
   std::int64_t total = 0;
-  __transaction_atomic { total = sum_of(accounts, count); }
+  __transaction_atomic { total = structures::sum_of(accounts, count); }
   return total;
 }
 
 void itm_transfer(std::int64_t &from, std::int64_t &to, std::int64_t amount) {
-  __transaction_atomic { move(from, to, amount); }
+  __transaction_atomic { structures::move(from, to, amount); }
 }
 
 }  // namespace tmh::bench

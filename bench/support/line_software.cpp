@@ -1,36 +1,23 @@
 // bench/support/line_software.cpp -- this library's level 1 in the line bench: tmh::field, software lines, nothing above.
-#include <tmh/error.hpp>
 #include <tmh/field.hpp>
 
 #include "bench/support/line_work.h"
+#include "bench/support/lone_lines.h"
 #include "levels/line/run.h"
-#include "levels/storage/home.h"
 
 namespace tmh::bench {
 namespace {
-
-void expect_ok(Errc error, const char *what) {
-  if (error != Errc::kOk) throw Error(error, what);
-}
 
 class SoftwareMemory {
  public:
   template <class T>
   using Field = tmh::field<T>;
 
-  SoftwareMemory(const std::string &folder, bool queries) : queries_(queries) {
-    expect_ok(home_.open(folder + "/data", 0, kLineMemoryBytes, kLineMemoryBytes, true), "home");
-    bool found = false;
-    expect_ok(lines_.open(folder, &found), "line memory");
-    expect_ok(lines_.add_segment({0, home_.base(), kLineMemoryBytes, kLineMemoryBytes, &home_}), "segment");
-  }
+  SoftwareMemory(const std::string &folder, bool queries) : queries_(queries), lines_(folder, kLineMemoryBytes) {}
 
   class Session : public LineOperations<Session> {
    public:
-    Session(line::LineMemory &lines, line::Upper &above, bool queries)
-        : thread_(std::make_unique<line::SoftwareThread>(lines, above)), queries_(queries) {
-      expect_ok(thread_->attach(0, 1), "context");
-    }
+    Session(LoneLines &lines, bool queries) : thread_(lines.thread()), queries_(queries) {}
     template <class Body>
     [[gnu::always_inline]] auto update(const Body &body) {
       return run(body, false);
@@ -54,14 +41,12 @@ class SoftwareMemory {
     bool queries_;
     std::uint64_t aborts_ = 0;
   };
-  [[nodiscard]] Session session() { return {lines_, above_, queries_}; }
-  [[nodiscard]] std::byte *memory(std::size_t) const { return home_.base(); }
+  [[nodiscard]] Session session() { return {lines_, queries_}; }
+  [[nodiscard]] std::byte *memory(std::size_t) const { return lines_.base(); }
 
  private:
   bool queries_;
-  storage::Home home_;
-  line::LineMemory lines_;
-  line::NobodyAbove above_;
+  LoneLines lines_;
 };
 
 class Software final : public LineContestant {

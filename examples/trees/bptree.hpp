@@ -28,10 +28,10 @@
 
 #include "bptree_nodes.hpp"
 #include "keys.hpp"
+#include "slot.hpp"
 
 namespace trees {
 
-enum class ValuePlace : std::uint8_t { kInLeaf, kBeside };
 // Derived: a split logs half a leaf, once in about 0.35 of a leaf's inserts; 32 slots keep the ancestors' writes below one in ten.
 inline constexpr std::size_t kSlotsMin = 32;
 
@@ -39,23 +39,20 @@ inline constexpr std::size_t kSlotsMin = 32;
 template <class Key, class Value, std::size_t kBlockBytes = 4096, class Allocator = std::allocator<std::byte>,
           ValuePlace kPlace = (kBlockBytes / (sizeof(typename KeyForm<Key>::Stored) + sizeof(Value)) >= kSlotsMin &&
                                std::is_trivially_copyable_v<Value>)
-                                  ? ValuePlace::kInLeaf
+                                  ? ValuePlace::kInSlot
                                   : ValuePlace::kBeside>
 class BPlusTree {
   using Form = KeyForm<Key>;
   using Stored = typename Form::Stored;
-  static constexpr bool kBeside = kPlace == ValuePlace::kBeside;
-  using Payload = std::conditional_t<kBeside, Value *, Value>;
+  using Rows = Records<Key, Value, Allocator, kPlace>;
+  using SlotType = typename Rows::SlotType;
   using NodeBlock = Block<kBlockBytes>;
-  using SlotType = Slot<Stored, Payload>;
 
  public:
   using View = typename Form::View;
   using LeafNode = Leaf<SlotType, sizeof(NodeBlock)>;
   using InnerNode = Inner<Stored, sizeof(NodeBlock)>;
   using allocator_type = Allocator;
-  static_assert(std::is_trivially_copyable_v<SlotType> && std::is_trivially_destructible_v<SlotType>,
-                "values in leaves are moved by copying; others: ValuePlace::kBeside");
   static_assert(sizeof(LeafNode) <= sizeof(NodeBlock) && sizeof(InnerNode) <= sizeof(NodeBlock));
   static_assert(alignof(LeafNode) <= alignof(NodeBlock) && alignof(InnerNode) <= alignof(NodeBlock));
 
@@ -74,7 +71,7 @@ class BPlusTree {
     Iterator() = default;
     [[nodiscard]] Record operator*() const noexcept {
       SlotType &slot = leaf_->at(position_);
-      return {Form::view(slot.key), value_of(slot)};
+      return {Form::view(slot.key), Rows::value_of(slot)};
     }
     Iterator &operator++() noexcept {
       if (++position_ == leaf_->count) *this = Iterator(leaf_->next, 0);
@@ -101,7 +98,7 @@ class BPlusTree {
     const Place place = find_place(key, &path);
     if (place.found) return false;
     // All that can fail, first: the record, then what a full leaf needs.
-    SlotType slot = make_slot(key, value);
+    SlotType slot = Rows::make(key, value, allocator_);
     if (place.leaf->count < LeafNode::kSlots) {
       place.leaf->insert(place.position, slot);
       return true;
@@ -112,7 +109,7 @@ class BPlusTree {
       spares.provide(path, cut == place.leaf->count ? key : Form::view(place.leaf->at(cut).key));
       split_leaf(&spares, path, place, slot);
     } catch (...) {
-      drop_slot(slot);
+      Rows::drop(slot, allocator_);
       throw;
     }
     return true;
@@ -120,7 +117,7 @@ class BPlusTree {
 
   [[nodiscard]] Value *find(const View &key) const noexcept {
     const Place place = find_place(key, nullptr);
-    return place.found ? &value_of(place.leaf->at(place.position)) : nullptr;
+    return place.found ? &Rows::value_of(place.leaf->at(place.position)) : nullptr;
   }
 
   // False: no such key.
@@ -128,7 +125,7 @@ class BPlusTree {
     Path path;
     const Place place = find_place(key, &path);
     if (!place.found) return false;
-    drop_slot(place.leaf->at(place.position));
+    Rows::drop(place.leaf->at(place.position), allocator_);
     place.leaf->erase(place.position);
     if (place.leaf->count == 0 && height_ > 0) unlink_leaf(path, place.leaf);
     return true;
@@ -166,7 +163,7 @@ class BPlusTree {
         const SlotType &slot = leaf->at(i);
         if (Form::compare(first, slot.key) > 0) continue;
         if (!is_inside && Form::compare(last, slot.key) <= 0) return;
-        visit(Form::view(slot.key), value_of(slot));
+        visit(Form::view(slot.key), Rows::value_of(slot));
       }
     }
   }
@@ -194,14 +191,6 @@ class BPlusTree {
     bool found;
   };
 
-  [[nodiscard]] static Value &value_of(SlotType &slot) noexcept {
-    if constexpr (kBeside)
-      return *slot.payload;
-    else
-      return slot.payload;
-  }
-  [[nodiscard]] static Value &value_of(const SlotType &slot) noexcept { return value_of(const_cast<SlotType &>(slot)); }
-
   template <class T>
   using Rebound = typename std::allocator_traits<Allocator>::template rebind_alloc<T>;
 
@@ -211,32 +200,10 @@ class BPlusTree {
   }
   void drop_node(void *node) noexcept { Rebound<NodeBlock>(allocator_).deallocate(static_cast<NodeBlock *>(node), 1); }
 
-  [[nodiscard]] SlotType make_slot(const View &key, const Value &value) {
-    if constexpr (kBeside) {
-      Rebound<Value> values(allocator_);
-      Value *made = values.allocate(1);
-      try {
-        ::new (static_cast<void *>(made)) Value(value);
-        return {Form::make(key, allocator_), made};
-      } catch (...) {
-        values.deallocate(made, 1);
-        throw;
-      }
-    } else {
-      return {Form::make(key, allocator_), value};
-    }
-  }
-  void drop_slot(const SlotType &slot) noexcept {
-    Form::drop(slot.key, allocator_);
-    if constexpr (kBeside) {
-      std::destroy_at(slot.payload);
-      Rebound<Value>(allocator_).deallocate(slot.payload, 1);
-    }
-  }
   void drop_below(void *node, std::uint32_t height) noexcept {
     if (height == 0) {
       const auto *leaf = static_cast<LeafNode *>(node);
-      for (std::size_t i = 0; i < leaf->count; ++i) drop_slot(leaf->at(i));
+      for (std::size_t i = 0; i < leaf->count; ++i) Rows::drop(leaf->at(i), allocator_);
     } else {
       const auto *inner = static_cast<InnerNode *>(node);
       for (std::size_t i = 0; i < inner->count; ++i) Form::drop(inner->keys[i], allocator_);

@@ -17,21 +17,14 @@
 #include <numeric>
 #include <type_traits>
 
-namespace trees {
+#include "slot.hpp"
 
-// Of the processor's cache, and of the allocator's header in a page.
-inline constexpr std::size_t kLineBytes = 64;
+namespace trees {
 
 template <std::size_t kBlockBytes>
 struct alignas(kLineBytes) Block {
   static_assert(kBlockBytes % kLineBytes == 0 && kBlockBytes > 2 * kLineBytes);
   std::byte bytes[kBlockBytes - kLineBytes];
-};
-
-template <class Stored, class Payload>
-struct Slot {
-  Stored key;
-  Payload payload;  // the value, or a pointer to it
 };
 
 template <class SlotType, std::size_t kNodeBytes>

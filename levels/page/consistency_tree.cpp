@@ -6,6 +6,7 @@
 
 #include "levels/page/lines.h"
 #include "platform/disk.h"
+#include "platform/fence.h"
 #include "platform/process.h"
 #include "platform/steps.h"
 
@@ -32,10 +33,10 @@ Errc ConsistencyTree::reserve(std::size_t count) noexcept {
   while (reserved_.size() < count) {
     if (state.free_version == 0) {
       // A quarter more each time (at least 1 MiB): growing stays amortised without doubling a large store.
-      const std::uint32_t from = state.version_capacity;
+      const std::uint32_t from = state.version_capacity.load(std::memory_order_relaxed);
       const auto more = static_cast<std::uint32_t>(std::max<std::size_t>({256, from / 4, count - reserved_.size()}));
       if (const Errc error = memory_.grow_versions(from + more); error != Errc::kOk) return error;
-      state.version_capacity = from + more;
+      state.version_capacity.store(from + more, std::memory_order_relaxed);
       for (Slot slot = from + more - 1; slot >= from; --slot) push_free(slot);
     }
     const Slot slot = state.free_version;
@@ -94,7 +95,7 @@ void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
   meta.newest.store(write.slot, std::memory_order_release);
 }
 
-void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp) noexcept {
+void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp, std::uint64_t line) noexcept {
   DomainState &state = memory_.state();
   const std::uint64_t incarnation = memory_.participant(self_).incarnation.load(std::memory_order_relaxed);
   const std::uint64_t time_ns = memory_.log_state() != nullptr ? platform::wall_clock_ns() : 0;
@@ -109,6 +110,7 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp)
     entry.slot = write.slot;
     entry.pages = pages;
     entry.time_ns = time_ns;
+    entry.line = line;
   };
   if (is_wide(writes.size())) {
     // Too wide to list: everybody finds the ring overtaken and starts from the version list instead.
@@ -120,7 +122,8 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp)
   state.log_head.store(at, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
 }
 
-std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage::Lsn log_end) noexcept {
+std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage::Lsn log_end,
+                                       std::uint64_t line) noexcept {
   DomainState &state = memory_.state();
   const std::uint64_t stamp = state.clock.load(std::memory_order_relaxed) + 1;  // only lock holders store it
   for (std::size_t i = 0; i < writes.size(); ++i) {
@@ -128,7 +131,7 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage
     if (i == 0) step(Step::kCommitFirstLinked);
   }
   step(Step::kCommitLinked);
-  log(writes, stamp);
+  log(writes, stamp, line);
   step(Step::kCommitLogged);
   if (memory_.log_state() != nullptr)
     memory_.log_state()->append_lsn[stamp & 1].store(log_end, std::memory_order_relaxed);
@@ -153,13 +156,14 @@ void ConsistencyTree::announce(PageId page) noexcept {
   entry.slot = 0;
   entry.pages = 1;
   entry.time_ns = 0;
+  entry.line = 0;
   state.log_head.store(at + 1, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
   state.clock.store(stamp, std::memory_order_seq_cst);      // before the announcer's look at pins: see oldest_pin()
   state.log_published.store(at + 1, std::memory_order_release);  // as in publish()
 }
 
 std::uint64_t ConsistencyTree::oldest_pin() const noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // after the clock of every commit so far: header's head
+  platform::fence(std::memory_order_seq_cst);  // after the clock of every commit so far: header's head
   std::uint64_t oldest = kNoPin;
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
@@ -176,7 +180,7 @@ std::uint64_t ConsistencyTree::oldest_stamp() const noexcept {
 }
 
 void ConsistencyTree::gather_pins() noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // as in oldest_pin()
+  platform::fence(std::memory_order_seq_cst);  // as in oldest_pin()
   pins_.clear();
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
@@ -391,7 +395,7 @@ void ConsistencyTree::repair() noexcept {
   const std::uint32_t owners = std::max(memory_.participants_high(), self_ + 1);
   bool all_known = true;
   Slot living = 0;
-  for (Slot slot = 1; slot < state.version_capacity; ++slot) {
+  for (Slot slot = 1; slot < state.version_capacity.load(std::memory_order_relaxed); ++slot) {
     VersionHead &head = memory_.version(slot);
     const PageId page{head.page};
     const std::uint64_t stamp = head.stamp.load(std::memory_order_relaxed);
@@ -424,7 +428,8 @@ void ConsistencyTree::repair() noexcept {
     lists_.append(slot);
     slot = next;
   }
-  for (Slot slot = 1; slot < state.version_capacity; ++slot) {  // pages without versions
+  for (Slot slot = 1; slot < state.version_capacity.load(std::memory_order_relaxed);
+       ++slot) {  // pages without versions
     const PageId page{memory_.version(slot).page};
     if (memory_.knows(page) && memory_.meta(page).newest.load(std::memory_order_relaxed) == kRelinking)
       memory_.meta(page).newest.store(0, std::memory_order_release);
@@ -443,11 +448,12 @@ void ConsistencyTree::repair() noexcept {
 
 void ConsistencyTree::shrink() noexcept {
   DomainState &state = memory_.state();
-  Slot end = state.version_capacity;
+  const Slot capacity = state.version_capacity.load(std::memory_order_relaxed);
+  Slot end = capacity;
   while (end > kSlotsKept && memory_.version(end - 1).stamp.load(std::memory_order_relaxed) == 0) --end;
-  if (state.version_capacity - end < kSlotsKept) return;
+  if (capacity - end < kSlotsKept) return;
   // Capacity and free list first: death before the cut leaves a file that is longer than needed.
-  state.version_capacity = end;
+  state.version_capacity.store(end, std::memory_order_relaxed);
   state.free_version = 0;
   for (Slot slot = end - 1; slot > 0; --slot) {
     if (memory_.version(slot).stamp.load(std::memory_order_relaxed) == 0) push_free(slot);
@@ -456,7 +462,7 @@ void ConsistencyTree::shrink() noexcept {
 }
 
 void ConsistencyTree::release_reserved_of(std::uint32_t participant) noexcept {
-  for (Slot slot = 1; slot < memory_.state().version_capacity; ++slot) {
+  for (Slot slot = 1; slot < memory_.state().version_capacity.load(std::memory_order_relaxed); ++slot) {
     VersionHead &head = memory_.version(slot);
     if (head.stamp.load(std::memory_order_relaxed) == kReservedStamp && head.owner == participant) push_free(slot);
   }

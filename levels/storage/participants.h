@@ -15,6 +15,7 @@
 
 #include <tmh/instance.hpp>
 
+#include "platform/fence.h"
 #include "platform/process.h"
 
 namespace tmh::storage {
@@ -38,6 +39,9 @@ enum class Count : std::uint32_t {
   kLockRecoveries,
   kReaped,
   kTurns,
+  kThreadViewInstances,
+  kThreadViewFallbacks,
+  kIrrevocables,
   kEnd
 };
 static_assert(static_cast<std::uint32_t>(Count::kEnd) <= 32);
@@ -94,7 +98,7 @@ struct alignas(64) Participant {
   [[nodiscard]] bool is_gone() const noexcept {
     const std::uint64_t seen = incarnation.load(std::memory_order_acquire);
     if (state.load(std::memory_order_acquire) != 1 || is_alive()) return false;
-    std::atomic_thread_fence(std::memory_order_acquire);  // pid and start time were read before these two
+    platform::fence(std::memory_order_acquire);  // pid and start time were read before these two
     return state.load(std::memory_order_relaxed) == 1 && incarnation.load(std::memory_order_relaxed) == seen;
   }
 };

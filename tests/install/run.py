@@ -90,6 +90,9 @@ def manual_and_command(arguments, prefix, work):
             printed = run([os.path.join(prefix, "bin", "tmh"), "rtm-emulate", "--", "sh", "-c", "echo $LD_PRELOAD"], work)
             if not printed.startswith(os.path.realpath(prefix)):
                 raise SystemExit(f"tmh rtm-emulate loaded {printed!r}, not the installed library")
+        for installed in ("tmh/schema/doctor.schema.json", "bash-completion/completions/tmh"):
+            if not os.path.isfile(os.path.join(prefix, "share", installed)):
+                raise SystemExit(f"share/{installed} was not installed")
 
 
 def main():

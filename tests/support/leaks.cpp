@@ -71,10 +71,11 @@ void expect_no_leaked_slots(const std::string &folder) {
     EXPECT_TRUE(list.oldest == 0 && list.newest == 0 && list.live_count.load() == 0)
         << "versions are left in the list of participant slot " << i;
   }
-  ASSERT_LE(state.version_capacity, versions.count());
+  ASSERT_LE(state.version_capacity.load(std::memory_order_relaxed), versions.count());
   const std::vector<bool> is_free = walk(
-      state.free_version, state.version_capacity, [&](Slot slot) { return versions[slot].next_free; }, "versions");
-  for (Slot slot = 1; slot < state.version_capacity; ++slot) {
+      state.free_version, state.version_capacity.load(std::memory_order_relaxed),
+      [&](Slot slot) { return versions[slot].next_free; }, "versions");
+  for (Slot slot = 1; slot < state.version_capacity.load(std::memory_order_relaxed); ++slot) {
     const std::uint64_t stamp = versions[slot].stamp.load();
     if (stamp == page::kReservedStamp) {
       EXPECT_EQ(participants[versions[slot].owner].pid, getpid())

@@ -1,96 +1,19 @@
-// bench/support/line_structures.h -- list, red-black tree, hash set and bank, once for all contestants of the line bench.
-// Shape:     templates over how a member is accessed: Field<T> is T itself (plain, mutex, libitm) or tmh::field<T>. Nodes come from outside;
-//            insert() takes one that is free, remove() returns the one that became free.
-// Source:    tree: Cormen, Leiserson, Rivest, Stein, Introduction to Algorithms, chapter 13, without a sentinel (it would be written by
+// examples/structures/red_black_tree.hpp -- a red-black tree of keys as plain serial code.
+// Shape:     as sorted_list.hpp. The root is the left child of the head.
+// Invariant: keys ascend from left to right; 0 is no key; no red node has a red child; every path has as many black nodes; each child names
+//            its parent.
+// Contexts:  every call inside one transaction.
+// Source:    Cormen, Leiserson, Rivest, Stein, Introduction to Algorithms, chapter 13, without a sentinel (it would be written by
 //            everybody).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace tmh::bench {
-
-template <class T>
-using PlainField = T;
-
-template <class Balance>
-std::int64_t sum_of(const Balance *accounts, std::uint64_t count) {
-  std::int64_t total = 0;
-  for (std::uint64_t i = 0; i < count; ++i) total += accounts[i];
-  return total;
-}
-template <class Balance>
-bool move(Balance &from, Balance &to, std::int64_t amount) {
-  from -= amount;
-  to += amount;
-  return true;
-}
+namespace structures {
 
 template <template <class> class Field>
-class LineList {
- public:
-  struct Node {
-    Field<std::uint64_t> key;
-    Field<Node *> next;
-  };
-  static constexpr std::size_t kHeadBytes = sizeof(Node);
-  explicit LineList(std::byte *head) : head_(reinterpret_cast<Node *>(head)) {}
-
-  [[nodiscard]] bool contains(std::uint64_t key) const {
-    const Node *node = head_->next;
-    while (node != nullptr) {
-      const std::uint64_t here = node->key;
-      if (here >= key) return here == key;
-      node = node->next;
-    }
-    return false;
-  }
-  bool insert(Node *fresh, std::uint64_t key) {
-    Node *before = head_, *node = head_->next;
-    while (node != nullptr) {
-      const std::uint64_t here = node->key;
-      if (here == key) return false;
-      if (here > key) break;
-      before = node;
-      node = node->next;
-    }
-    fresh->key = key;
-    fresh->next = node;
-    before->next = fresh;
-    return true;
-  }
-  Node *remove(std::uint64_t key) {
-    Node *before = head_, *node = head_->next;
-    while (node != nullptr) {
-      const std::uint64_t here = node->key;
-      if (here > key) return nullptr;
-      if (here == key) {
-        Node *const after = node->next;
-        before->next = after;
-        return node;
-      }
-      before = node;
-      node = node->next;
-    }
-    return nullptr;
-  }
-  template <class Visit>
-  bool visit(const Visit &visit) const {  // (keys, sum of keys), in order; false: not sorted
-    std::uint64_t last = 0;
-    for (const Node *node = head_->next; node != nullptr; node = node->next) {
-      const std::uint64_t here = node->key;
-      if (here <= last) return false;
-      visit(1, last = here);
-    }
-    return true;
-  }
-
- private:
-  Node *head_;
-};
-
-template <template <class> class Field>
-class LineTree {
+class RedBlackTree {
  public:
   struct Node {
     Field<std::uint64_t> key;
@@ -98,7 +21,7 @@ class LineTree {
     Field<std::uint64_t> red;
   };
   static constexpr std::size_t kHeadBytes = sizeof(Node);
-  explicit LineTree(std::byte *head) : head_(reinterpret_cast<Node *>(head)) {}  // the root is its left child
+  explicit RedBlackTree(std::byte *head) : head_(reinterpret_cast<Node *>(head)) {}  // the root is its left child
 
   [[nodiscard]] bool contains(std::uint64_t key) const { return find(key) != nullptr; }
   bool insert(Node *fresh, std::uint64_t key) {
@@ -303,68 +226,4 @@ class LineTree {
   Node *head_;
 };
 
-template <template <class> class Field>
-class LineHash {
- public:
-  struct Node {
-    Field<std::uint64_t> key;
-    Field<Node *> next;
-  };
-  static constexpr std::uint64_t kBuckets = 1u << 14;
-  static constexpr std::size_t kHeadBytes = kBuckets * sizeof(Field<Node *>);
-  explicit LineHash(std::byte *head) : buckets_(reinterpret_cast<Field<Node *> *>(head)) {}
-
-  [[nodiscard]] bool contains(std::uint64_t key) const {
-    const Node *node = bucket(key);
-    while (node != nullptr && node->key != key) node = node->next;
-    return node != nullptr;
-  }
-  bool insert(Node *fresh, std::uint64_t key) {
-    Node *const first = bucket(key);
-    for (Node *node = first; node != nullptr; node = node->next) {
-      if (node->key == key) return false;
-    }
-    fresh->key = key;
-    fresh->next = first;
-    bucket(key) = fresh;
-    return true;
-  }
-  Node *remove(std::uint64_t key) {
-    Node *before = nullptr;
-    for (Node *node = bucket(key); node != nullptr; node = node->next) {
-      if (node->key == key) {
-        Node *const after = node->next;
-        if (before == nullptr) {
-          bucket(key) = after;
-        } else {
-          before->next = after;
-        }
-        return node;
-      }
-      before = node;
-    }
-    return nullptr;
-  }
-  template <class Visit>
-  bool visit(const Visit &visit) const {  // false: a key lies in a wrong bucket
-    for (std::uint64_t i = 0; i < kBuckets; ++i) {
-      std::uint64_t keys = 0, sum = 0;  // the order within a bucket depends on the order of insertions
-      for (const Node *node = buckets_[i]; node != nullptr; node = node->next) {
-        const std::uint64_t here = node->key;
-        if (hash(here) != i) return false;
-        sum += here;
-        ++keys;
-      }
-      visit(keys, sum);
-    }
-    return true;
-  }
-
- private:
-  [[nodiscard]] static std::uint64_t hash(std::uint64_t key) { return (key * 0x9e37'79b9'7f4a'7c15ull) >> 50; }
-  [[nodiscard]] Field<Node *> &bucket(std::uint64_t key) const { return buckets_[hash(key)]; }
-
-  Field<Node *> *buckets_;
-};
-
-}  // namespace tmh::bench
+}  // namespace structures
