@@ -179,6 +179,8 @@ std::uint32_t join() noexcept {
   while (slot < kSlots && g_shared->slots[slot].owner.load() != 0 && is_slot_alive(g_shared->slots[slot])) ++slot;
   if (slot < kSlots) {
     Slot &mine = g_shared->slots[slot];
+    // Its last owner may have died with the commit lock, which must not pass to us.
+    if (const std::uint64_t holder = g_shared->lock.load(); holder == slot + 1) take_over_from_dead(holder);
     mine.owner.store(0);
     mine.running.store(Running::kSafe);
     pthread_mutexattr_t attributes;
@@ -189,6 +191,10 @@ std::uint32_t join() noexcept {
     pthread_mutexattr_destroy(&attributes);
     pthread_mutex_lock(&mine.life);
     mine.doomed.store(0);
+    for (std::uint32_t word = 0; word < kConflictWords; ++word) {  // what the last owner had, if it was killed
+      g_shared->readers[word].fetch_and(~(std::uint64_t{1} << slot % 64));
+      g_shared->writers[word].fetch_and(~(std::uint64_t{1} << slot % 64));
+    }
     mine.owner.store(self);
     std::uint32_t used = g_shared->slots_used.load();
     while (used <= slot && !g_shared->slots_used.compare_exchange_weak(used, slot + 1)) {

@@ -109,12 +109,12 @@ bool TxMemory::touch(std::uint64_t address, Intent intent, std::uint32_t *line) 
 bool TxMemory::add(std::uint64_t address, Intent intent, std::uint32_t table_index, std::uint32_t *line) noexcept {
   if (count_ >= knobs_.read_lines) return fail(Cause::kCapacity);
   if (!page_allows(address, intent)) return fail(Cause::kPageFault);
-  take_line(address, intent);  // before the copy: whoever writes afterwards finds us
   if (!copy_stable(address, count_)) return false;
   copy_line(current(count_), original(count_));
-  lines_[count_] = {address, 0, table_index};
+  lines_[count_] = {address, 0};
   table_[table_index] = generation_ << 20 | count_;
   *line = count_++;
+  take_line(address, intent);
   if (!is_valid(count_ < kFirstLines ? count_ : kFirstLines) || is_doomed()) return fail(Cause::kConflict);
   if (dice_->falls(knobs_.conflict_ppm)) {
     count(shared().counters.injected);
@@ -131,14 +131,9 @@ bool TxMemory::add(std::uint64_t address, Intent intent, std::uint32_t table_ind
 bool TxMemory::mark_written(std::uint32_t line) noexcept {
   const std::uint64_t address = lines_[line].address;
   if (!page_allows(address, Intent::kWrite)) return fail(Cause::kPageFault);
-  // Counting by looking would be quadratic, clearing all sets per transaction slow: a set's count is cleared by the first line in it.
-  const auto set = static_cast<std::uint32_t>(address / kLineBytes & (knobs_.sets - 1));
-  std::uint32_t in_set = 0;
-  if (knobs_.ways < 256) {
-    in_set = ways_[set];
-    if (in_set >= knobs_.ways) return fail(Cause::kCapacity);
-    ways_[set] = static_cast<std::uint8_t>(in_set + 1);
-  }
+  std::uint8_t &in_set = ways_[address / kLineBytes & (knobs_.sets - 1)];  // end() clears it
+  if (in_set >= knobs_.ways) return fail(Cause::kCapacity);
+  ++in_set;
   take_line(address, Intent::kWrite);
   lines_[line].written = 1;
   return true;

@@ -41,8 +41,7 @@ class TxMemory {
  private:
   struct Line {
     std::uint64_t address;
-    std::uint32_t written;
-    std::uint32_t table_index;
+    std::uint64_t written;
   };
   enum class Intent : std::uint8_t { kRead, kWrite };
 

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 // Offsets from r15 = state + 128: gpr 128, flags 256, host rsp 264, code 272, stack 280, status 288, ymm 320.
+// MXCSR is made the same: the first run's exceptions would show in the second one's STMXCSR.
 // The unwind entries are what the emulator's search goes by.
 asm(R"(
   .macro tmh_vectors instruction
@@ -43,6 +44,8 @@ tmh_stream_enter:
   movq %rsp, 264(%r15)
   tmh_vectors load
   movq 280(%r15), %rsp
+  movl $0x1f80, 400(%rsp)
+  ldmxcsr 400(%rsp)
   pushq 256(%r15)
   popfq
   movq %rsi, 408(%rsp)
