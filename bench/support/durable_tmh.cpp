@@ -93,10 +93,6 @@ class Tmh final : public Contestant {
   Mode mode_;
 };
 
-}  // namespace
-
-namespace {
-
 template <class Map>
 void add(Contestants *all, const std::string &name, Durability durability, Levels levels = Levels::kPage) {
   Mode mode{name};
