@@ -1,4 +1,5 @@
-# Everything from outside, found once. libtmh itself needs Boost headers (offset_ptr) and threads, nothing else.
+# Everything from outside, found once. libtmh itself needs Boost headers (offset_ptr) and threads, nothing else;
+# hwloc and libpfm4 are for tools, tests and benches.
 find_package(Boost 1.81 REQUIRED)
 find_package(Threads REQUIRED)
 
@@ -11,9 +12,18 @@ if(TMH_BUILD_TESTS OR TMH_BUILD_BENCH OR TMH_BUILD_TOOLS)
   find_package(nlohmann_json REQUIRED)
 endif()
 
-if(TMH_BUILD_TESTS OR TMH_BUILD_BENCH)
+if(TMH_BUILD_TESTS OR TMH_BUILD_BENCH OR TMH_BUILD_TOOLS)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+endif()
+
+if(TMH_BUILD_TOOLS)
+  find_path(LIBPFM_INCLUDE_DIR perfmon/pfmlib.h REQUIRED)  # it has no pkg-config file
+  find_library(LIBPFM_LIBRARY pfm REQUIRED)
+  mark_as_advanced(LIBPFM_INCLUDE_DIR LIBPFM_LIBRARY)
+  add_library(tmh_libpfm INTERFACE)
+  target_include_directories(tmh_libpfm SYSTEM INTERFACE "${LIBPFM_INCLUDE_DIR}")
+  target_link_libraries(tmh_libpfm INTERFACE "${LIBPFM_LIBRARY}")
 endif()
 
 if(TMH_BUILD_BENCH)

@@ -1,5 +1,5 @@
-# libtmh and libxac, shared and static. tmh::tmh and tmh::xac are the shared ones, tmh::tmh_static and tmh::xac_static the
-# static ones; inside this project and after find_package(tmh) they have the same names.
+# libtmh, libxac and libtmhperf, shared and static. tmh::tmh, tmh::xac and tmh::perf are the shared ones, tmh::tmh_static,
+# tmh::xac_static and (inside this project only) tmh::perf_static the static ones; inside this project and after find_package(tmh) they have the same names.
 set(TMH_LAYERS platform levels/storage levels/line levels/page hierarchy)
 list(TRANSFORM TMH_LAYERS PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE tmh_globs)
 list(TRANSFORM tmh_globs APPEND "/*.cpp")
@@ -38,3 +38,15 @@ endforeach()
 tmh_add_library(xac SOURCES ${XAC_SOURCES})
 target_link_libraries(xac PRIVATE tmh)
 target_link_libraries(xac_static PRIVATE tmh_static)
+
+# A library of its own, so that only who counts events depends on libpfm4.
+if(TMH_BUILD_TOOLS)
+  file(GLOB PERF_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/perf/*.cpp")
+  tmh_add_library(tmhperf SOURCES ${PERF_SOURCES})
+  target_link_libraries(tmhperf_objects PRIVATE tmh_libpfm)
+  target_link_libraries(tmhperf PUBLIC tmh PRIVATE tmh_libpfm)
+  target_link_libraries(tmhperf_static PUBLIC tmh_static tmh_libpfm)
+  set_target_properties(tmhperf PROPERTIES EXPORT_NAME perf)
+  add_library(tmh::perf ALIAS tmhperf)
+  add_library(tmh::perf_static ALIAS tmhperf_static)
+endif()

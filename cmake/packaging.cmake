@@ -3,10 +3,18 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS tmh tmh_static xac xac_static EXPORT tmh_targets)
+if(TARGET tmhperf)
+  install(TARGETS tmhperf EXPORT tmh_targets)
+endif()
+if(TMH_HAVE_RTM_EMULATION)
+  install(TARGETS tmh_rtm_emulation EXPORT tmh_targets)
+endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 if(TARGET tmh_tool)
   install(TARGETS tmh_tool)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/schema/" DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/schema" FILES_MATCHING PATTERN "*.json")
+  install(FILES "${PROJECT_BINARY_DIR}/tmh-completion.bash" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME tmh)
 endif()
 
 file(GLOB tmh_manual_pages RELATIVE "${PROJECT_SOURCE_DIR}/man" "${PROJECT_SOURCE_DIR}/man/*.[1-9]")

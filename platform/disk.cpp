@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "platform/failure.h"
+#include "platform/probes.h"
 #include "platform/process.h"
 
 namespace tmh::platform {
@@ -103,20 +104,27 @@ Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t
   if (const Errc error = watch_disk({DiskOp::kWriteDurable, path_.c_str(), nullptr, offset, from, bytes});
       error != Errc::kOk)
     return error;
+  probe::fsync(path_.c_str(), bytes);
   if (direct_) {
     const Errc error = write_all(direct_.get(), offset, from, bytes);
-    if (error == Errc::kOk) return watch_disk({DiskOp::kWriteDone, path_.c_str()});
+    if (error == Errc::kOk) {
+      probe::fsync_done(path_.c_str(), bytes);
+      return watch_disk({DiskOp::kWriteDone, path_.c_str()});
+    }
     if (errno != EINVAL) return error;
     direct_.reset();  // the file system took the flag but not the write
   }
   if (const Errc error = write_all(fd_.get(), offset, from, bytes); error != Errc::kOk) return error;
   if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
+  probe::fsync_done(path_.c_str(), bytes);
   return watch_disk({DiskOp::kWriteDone, path_.c_str()});
 }
 
 Errc DiskFile::sync() noexcept {
   if (const Errc error = watch_disk({DiskOp::kSync, path_.c_str()}); error != Errc::kOk) return error;
+  probe::fsync(path_.c_str(), 0);
   if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
+  probe::fsync_done(path_.c_str(), 0);
   return watch_disk({DiskOp::kSyncDone, path_.c_str()});
 }
 
@@ -166,7 +174,9 @@ Errc sync_folder(const std::string &folder) noexcept {
   if (const Errc error = watch_disk({DiskOp::kFolderSync, folder.c_str()}); error != Errc::kOk) return error;
   const FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return fail_errno(Errc::kIo, folder);
-  if (fsync(fd.get()) != 0) return fail_errno(Errc::kIo, "fsync " + folder);
+  probe::fsync(folder.c_str(), 0);
+  if (::fsync(fd.get()) != 0) return fail_errno(Errc::kIo, "fsync " + folder);
+  probe::fsync_done(folder.c_str(), 0);
   return watch_disk({DiskOp::kFolderSyncDone, folder.c_str()});
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tools/exit_code.h"
 
@@ -45,6 +46,54 @@ struct InfoCommand {
   bool json = false;
 };
 [[nodiscard]] Exit run(const InfoCommand &command);
+
+// Structure, allocator and log; changes nothing.
+struct CheckCommand {
+  std::string domain;
+  bool json = false;
+};
+[[nodiscard]] Exit run(const CheckCommand &command);
+
+// Counters in the domain's shared memory, read without joining it.
+struct StatCommand {
+  std::string domain;
+  double interval_s = 0;    // 0: once
+  std::uint64_t count = 0;  // with an interval: so many samples; 0: until the domain is closed
+  bool json = false;
+  bool csv = false;
+};
+[[nodiscard]] Exit run(const StatCommand &command);
+
+// What can be chosen, and what each value means.
+struct PoliciesCommand {
+  bool json = false;
+};
+[[nodiscard]] Exit run(const PoliciesCommand &command);
+
+// Reads the machine, and tries what it offers; 0 whatever it finds.
+struct DoctorCommand {
+  std::string folder = ".";  // where a domain would live
+  bool json = false;
+};
+[[nodiscard]] Exit run(const DoctorCommand &command);
+
+struct PerfCommand {
+  std::vector<std::string> groups;   // of events; empty: all sets
+  std::vector<std::string> program;  // and its arguments
+  std::string output;      // file of the report; empty: standard error, because standard output is the program's
+  bool encodings = false;  // prints the table of events and processors instead
+  bool json = false, csv = false;
+};
+// The program's exit status, 128 + the signal that killed it, 126 or 127 when it cannot be started, as env(1) and a shell say it.
+[[nodiscard]] Exit run(const PerfCommand &command);
+// Becomes the program: returns only by an exception.
+struct RtmEmulateCommand {
+  std::vector<std::string> program, knobs;  // knobs: NAME=VALUE
+  std::string domain;
+  bool native = false;  // only where the processor has no RTM
+  bool stats = false;
+};
+[[nodiscard]] Exit run(const RtmEmulateCommand &command);
 
 // The whole command: parses, runs, tells errors on standard error. Returns the exit status.
 [[nodiscard]] int run_command_line(int argc, const char *const *argv);

@@ -62,7 +62,7 @@ class Contestant {
     return note_;
   }  // where durability differs; "" if it does not
   [[nodiscard]] CountsLog counts_log() const noexcept { return counts_log_; }
-  [[nodiscard]] bool keeps_records() const noexcept { return keeps_records_; }  // false: the floor, which scans nothing
+  [[nodiscard]] bool keeps_records() const noexcept { return keeps_records_; }  // false: nothing is scanned
   // Whether it takes part with this many processes.
   [[nodiscard]] virtual bool runs_with(unsigned processes) const { return processes > 0; }
   // Why it cannot work in `folder`; empty when it can. Leaves nothing there.

@@ -1,7 +1,10 @@
 // levels/line/software.cpp -- life of a thread's instances: attach, begin, end, the snapshot.
 #include "levels/line/software.h"
 
+#include <algorithm>
+
 #include "platform/disk.h"
+#include "platform/probes.h"
 #include "platform/process.h"
 
 namespace tmh::detail {
@@ -12,6 +15,11 @@ namespace tmh::line {
 
 namespace {
 constexpr std::size_t kLogEntriesAtFirst = 1024;  // 16 KiB: a third of the smallest L1d
+
+bool invalid_by(const LineWord &word) noexcept {
+  platform::probe::conflict(platform::probe::kLines, reinterpret_cast<std::uintptr_t>(&word));
+  return false;
+}
 }  // namespace
 
 Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexcept {
@@ -22,7 +30,7 @@ Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexc
   // relaxed: acquired with the context; from now on this thread alone moves it on.
   instance_ = number_of(context_->status.load(std::memory_order_relaxed));
   writes_allocated_ = LineMemory::kWritesAtFirst;
-  undo_allocated_ = false;
+  undo_allocated_ = redo_allocated_ = false;
   if (log_.empty()) log_.resize(kLogEntriesAtFirst);
   is_attached_ = true;
   return Errc::kOk;
@@ -46,6 +54,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   is_running_ = true;
   is_doomed_ = false;
   cause_ = AbortCause::kNone;
+  error_ = Errc::kOk;
   if (attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) [[unlikely]]
     take_turn();
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we look.
@@ -67,6 +76,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   }
   if (segment_ != nullptr) use(*segment_);
   detail::line_access = this;
+  platform::probe::begin(platform::probe::kLines, instance_, is_query_ ? 1 : 0);
   return true;
 }
 
@@ -83,6 +93,7 @@ void SoftwareThread::abandon(AbortCause cause) noexcept {
 }
 
 void SoftwareThread::doom(AbortCause cause) noexcept {
+  platform::probe::abort(platform::probe::kLines, static_cast<std::uint32_t>(cause));
   cause_ = cause;
   status_ = status_of(cause);
   is_doomed_ = true;
@@ -105,7 +116,7 @@ void SoftwareThread::nest(std::uint32_t depth) {
 bool SoftwareThread::is_log_valid() const noexcept {
   for (const detail::LineSeen *entry = log_.data() + 1; entry <= log_top; ++entry) {
     // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the caller's look at the clock wrote the line.
-    if (entry->word->load(std::memory_order_acquire) != entry->seen) return false;
+    if (entry->word->load(std::memory_order_acquire) != entry->seen) return invalid_by(*entry->word);
   }
   return true;
 }
@@ -116,6 +127,13 @@ bool SoftwareThread::extend() noexcept {
   if (!is_log_valid() && !platform::is_planted(platform::Planted::kLineNoExtensionCheck)) return false;
   rv = now;
   return true;
+}
+
+std::uint64_t SoftwareThread::durable_at() const noexcept {
+  if (!writes_.empty()) return stamp_;  // its own record comes after all that it depends on
+  std::uint64_t newest = 0;
+  for (const detail::LineSeen &read : reads()) newest = std::max(newest, read.seen);
+  return newest;
 }
 
 std::uint64_t SoftwareThread::model_now_ns() const noexcept {

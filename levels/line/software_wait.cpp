@@ -6,6 +6,7 @@
 
 #include "levels/line/software.h"
 #include "levels/storage/conflict.h"
+#include "platform/probes.h"
 #include "platform/process.h"
 
 namespace tmh::line {
@@ -53,6 +54,7 @@ void SoftwareThread::suspect_context(std::uint32_t number) noexcept {
 
 // The line is locked by another: who gives way? kGone: not this instance; the other has been failed, is past its commit point, or has let go.
 SoftwareThread::Met SoftwareThread::decide(const LineWord &word, std::uint64_t seen) noexcept {
+  platform::probe::conflict(platform::probe::kLines, reinterpret_cast<std::uintptr_t>(&word));
   if (context_of(seen) >= kContextsMax) return Met::kFailSelf;
   LineContextV1 &other = memory_.context(context_of(seen));
   // acquire: pairs with the release that made it PENDING; its age was stored before

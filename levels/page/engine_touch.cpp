@@ -12,6 +12,7 @@
 #include "levels/page/engine_thread.h"
 #include "levels/page/lines.h"
 #include "platform/disk.h"
+#include "platform/probes.h"
 #include "platform/steps.h"
 
 namespace tmh::page {
@@ -76,6 +77,7 @@ void Engine::list_as(PageId page, PageState state) noexcept {
   l.state = state;
   steady_ends_ = 0;
   if ((l.lists & kInKept) == 0) kept_.push(page);
+  platform::probe::first_touch(static_cast<std::uint64_t>(page), state == PageState::kPrivate ? 1 : 0);
   l.lists = static_cast<std::uint8_t>((l.lists | kInKept) & ~kWrittenElsewhere);
   if (state == PageState::kPrivate) {
     if ((l.lists & kInPrivate) == 0) private_.push(page);
@@ -102,6 +104,7 @@ void Engine::register_access(PageId first, std::uint64_t page_count, bool is_wri
         case Touch::kGranted:
           break;
         case Touch::kSelfFailed:
+          platform::probe::conflict(platform::probe::kPages, static_cast<std::uint64_t>(page));
           fail_instance(AbortCause::kConflictSelf);
           break;
         case Touch::kNoSpace:
@@ -191,14 +194,19 @@ bool Engine::extend() noexcept {
   if (failed_ || resync_needed_) return false;
   if (state.clock.load(std::memory_order_relaxed) != snapshot_) {
     collect_touched();
-    const bool valid =
-        is_valid() && state.log_head.load(std::memory_order_relaxed) - synced_position_ <= kLogEntries / 2;
+    // Beyond kFollowMax pull() starts again, which an instance that has stored something does not survive.
+    const bool in_log = state.log_head.load(std::memory_order_relaxed) - synced_position_ <= kFollowMax;
+    const bool valid = is_valid() && (in_log || irrevocable_);
     failed_cause_ = AbortCause::kNone;
     if (!valid) return false;
-    if (!platform::is_planted(platform::Planted::kExtendNoFollow)) pull();
+    if (!in_log)
+      follow_releases();
+    else if (!platform::is_planted(platform::Planted::kExtendNoFollow))
+      pull();
   }
   snapshot_ = state.clock.load(std::memory_order_relaxed);
   self().pin.store(snapshot_, std::memory_order_seq_cst);  // forward: it never uncovers a home that changed
+  if (lower_ == nullptr) return true;
   line_snapshot_ = lower_->clock();
   self().line_pin.store(line_snapshot_, std::memory_order_release);
   return true;

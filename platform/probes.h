@@ -1,0 +1,52 @@
+// platform/probes.h -- points at which the engine says what it does: USDT probes of the provider `tmh`, for bpftrace, perf, gdb, SystemTap.
+// Shape:     one function per probe; its parameters are the probe's arguments, in order, which man/tmh-probes.7 documents. A probe that nobody
+//            watches is one no-op instruction, besides having its arguments at hand. Without <sys/sdt.h> it is nothing.
+// Contexts:  everywhere: in signal handlers, between XBEGIN and XEND, under locks.
+// Source:    systemtap-sdt-dev; the notes are listed by `readelf -n`, and by tests/probes.py.
+#pragma once
+
+#include <cstdint>
+
+#if __has_include(<sys/sdt.h>)
+#include <sys/sdt.h>
+#define TMH_PROBE2(name, a, b) STAP_PROBE2(tmh, name, a, b)
+#define TMH_PROBE3(name, a, b, c) STAP_PROBE3(tmh, name, a, b, c)
+#else
+#define TMH_PROBE2(name, a, b) (static_cast<void>(a), static_cast<void>(b))
+#define TMH_PROBE3(name, a, b, c) (static_cast<void>(a), static_cast<void>(b), static_cast<void>(c))
+#endif
+
+namespace tmh::platform::probe {
+
+// As a level's number in DESIGN and README.
+enum Level : std::uint32_t { kLines = 1, kPages = 2 };
+
+// An attempt begins. instance: its number in this process (level 2) or thread (level 1). is_query: 0 or 1.
+inline void begin(Level level, std::uint64_t instance, std::uint32_t is_query) noexcept {
+  TMH_PROBE3(begin, level, instance, is_query);
+}
+// Level 2 puts a page on the list of what this instance may have read (is_write 0) or stored to (1).
+inline void first_touch(std::uint64_t page, std::uint32_t is_write) noexcept {
+  TMH_PROBE2(first_touch, page, is_write);
+}
+// Another instance is, or was, at the same block. at: the page (level 2), or the address of the line's word (level 1).
+inline void conflict(Level level, std::uint64_t at) noexcept { TMH_PROBE2(conflict, level, at); }
+// stamp: the commit's, or the snapshot of an instance that wrote nothing. blocks: pages or lines written.
+inline void commit(Level level, std::uint64_t stamp, std::uint64_t blocks) noexcept {
+  TMH_PROBE3(commit, level, stamp, blocks);
+}
+// cause: an AbortCause.
+inline void abort(Level level, std::uint32_t cause) noexcept { TMH_PROBE2(abort, level, cause); }
+// An instance of a site goes on at level 2 after so many attempts at level 1. reason: 0 too many or too long, 1 capacity, 2 needs pages.
+inline void escalate(const char *site, std::uint32_t reason, std::uint32_t attempts) noexcept {
+  TMH_PROBE3(escalate, site, reason, attempts);
+}
+// Level 2 takes a page from level 1; total: of this process, with this one.
+inline void recall(std::uint64_t page, std::uint64_t total) noexcept { TMH_PROBE2(recall, page, total); }
+// A block goes from one mode of level 1 to another: 0 software lines, 1 hardware.
+void mode_switch(std::uint64_t page, std::uint32_t from, std::uint32_t to) noexcept;
+// The process waits for a disk: from fsync to fsync_done, which an error leaves out. bytes: of a durable write; 0: everything written before.
+inline void fsync(const char *path, std::uint64_t bytes) noexcept { TMH_PROBE2(fsync, path, bytes); }
+inline void fsync_done(const char *path, std::uint64_t bytes) noexcept { TMH_PROBE2(fsync_done, path, bytes); }
+
+}  // namespace tmh::platform::probe

@@ -1,0 +1,102 @@
+// tools/watched_program.cpp -- two pipes: one holds the child back, the other tells whether execvp() failed.
+#include "tools/watched_program.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "platform/failure.h"
+#include "platform/process.h"
+#include "tools/failure.h"
+
+namespace tmh::tools {
+
+namespace {
+
+std::pair<platform::FileDescriptor, platform::FileDescriptor> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) check(platform::fail_errno(Errc::kIo, "pipe"));
+  return {platform::FileDescriptor(ends[0]), platform::FileDescriptor(ends[1])};
+}
+
+// After fork(): async-signal-safe calls only.
+[[noreturn]] void wait_and_exec(int go, int failure, char *const *arguments) {
+  char byte = 0;
+  if (::read(go, &byte, 1) != 1) ::_exit(0);  // the parent gave up
+  (void)::execvp(arguments[0], arguments);
+  const int error = errno;
+  (void)!::write(failure, &error, sizeof error);
+  ::_exit(127);
+}
+
+class InterruptsIgnored {
+ public:
+  InterruptsIgnored() noexcept {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    ::sigaction(SIGINT, &ignore, &before_[0]);
+    ::sigaction(SIGQUIT, &ignore, &before_[1]);
+  }
+  ~InterruptsIgnored() {
+    ::sigaction(SIGINT, &before_[0], nullptr);
+    ::sigaction(SIGQUIT, &before_[1], nullptr);
+  }
+  InterruptsIgnored(const InterruptsIgnored &) = delete;
+  InterruptsIgnored &operator=(const InterruptsIgnored &) = delete;
+
+ private:
+  struct sigaction before_[2];
+};
+
+}  // namespace
+
+int ProgramResult::shell_status() const noexcept {
+  constexpr int kNotFound = 127, kNotExecutable = 126, kSignalBase = 128;
+  if (start_error != 0) return start_error == ENOENT ? kNotFound : kNotExecutable;
+  return signal != 0 ? kSignalBase + signal : exit_status;
+}
+
+WatchedProgram::WatchedProgram(const std::vector<std::string> &command) {
+  std::vector<char *> arguments;  // made before the fork: the child may not allocate
+  for (const std::string &word : command) arguments.push_back(const_cast<char *>(word.c_str()));
+  arguments.push_back(nullptr);
+  auto [go_read, go_write] = make_pipe();
+  auto [failure_read, failure_write] = make_pipe();
+  pid_ = ::fork();
+  if (pid_ < 0) check(platform::fail_errno(Errc::kOutOfMemory, "fork"));
+  if (pid_ == 0) {
+    go_write.reset();  // else it would wait for itself when the parent dies
+    wait_and_exec(go_read.get(), failure_write.get(), arguments.data());
+  }
+  go_ = std::move(go_write);
+  failure_ = std::move(failure_read);
+}
+
+WatchedProgram::~WatchedProgram() {
+  if (pid_ < 0) return;
+  go_.reset();
+  (void)::waitpid(pid_, nullptr, 0);
+}
+
+ProgramResult WatchedProgram::run() {
+  const InterruptsIgnored interrupts;
+  ProgramResult result;
+  const std::uint64_t begin_ns = platform::monotonic_ns();
+  (void)!::write(go_.get(), "g", 1);
+  int status = 0;
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  result.elapsed_ns = platform::monotonic_ns() - begin_ns;
+  pid_ = -1;
+  int error = 0;
+  if (::read(failure_.get(), &error, sizeof error) == sizeof error) result.start_error = error;
+  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  if (WIFEXITED(status)) result.exit_status = WEXITSTATUS(status);
+  return result;
+}
+
+}  // namespace tmh::tools
