@@ -164,10 +164,6 @@ class TmhArray final : public Contestant {
   const char *escalation_;
 };
 
-}  // namespace
-
-namespace {
-
 template <class Map>
 void add(Contestants *all, const std::string &name, Durability durability, Levels levels = Levels::kPage) {
   Mode mode{name};

@@ -123,7 +123,7 @@ void static_of_ours(const TreeExperiment &experiment, const std::string &folder,
     read_page_by_page(self.segment.data(), self.segment.size_bytes());
     *cost = search(
         experiment, [&](std::uint64_t i) { return make_record(experiment.seed, i).key; },
-        [&](std::uint64_t key) { return query(self.domain, [&] { return self.tree->find(key) != nullptr; }); });
+        [&](std::uint64_t key) { return query(self.domain, [&] { return finds(*self.tree, key); }); });
     self.domain.close();
   });
 }
@@ -213,11 +213,10 @@ DynamicCost dynamic_of_ours(const TreeExperiment &experiment, const std::string 
     benchmark::DoNotOptimize(sum);
     cost->scan_us = static_cast<double>(now_ns() - start) / 1000;
     must(found == experiment.records, "a scan found another number of records");
-    cost->search_us =
-        search(
-            experiment, [&](std::uint64_t i) { return record_of(i).key; },
-            [&](std::uint64_t key) { return query(self.domain, [&] { return self.tree->find(key) != nullptr; }); })
-            .us;
+    cost->search_us = search(
+                          experiment, [&](std::uint64_t i) { return record_of(i).key; },
+                          [&](std::uint64_t key) { return query(self.domain, [&] { return finds(*self.tree, key); }); })
+                          .us;
     self.domain.close();
   });
   return *cost;

@@ -12,8 +12,6 @@
 #include <stdexcept>
 #include <system_error>
 
-#include <benchmark/benchmark.h>
-
 #include "examples/trees/bptree.hpp"
 #include "examples/trees/cobtree.hpp"
 
@@ -35,7 +33,7 @@ class Serial final : public SerialTree {
   explicit Serial(Arena *arena)
       : tree_(::new (arena->allocate(sizeof(Tree), alignof(Tree))) Tree(ArenaAllocator<std::byte>(arena))) {}
   void insert(const Record &record) override { tree_->insert(record.key, record.value); }
-  [[nodiscard]] bool find(std::uint64_t key) const override { return tree_->find(key) != nullptr; }
+  [[nodiscard]] bool find(std::uint64_t key) const override { return finds(*tree_, key); }
   [[nodiscard]] std::uint64_t count_by_scan() const override {
     std::uint64_t records = 0, sum = 0;
     tree_->scan(0, std::numeric_limits<std::uint64_t>::max(), [&](std::uint64_t, const Value &value) {

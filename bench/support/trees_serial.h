@@ -11,6 +11,8 @@
 #include <span>
 #include <string>
 
+#include <benchmark/benchmark.h>
+
 #include "bench/support/durable_contestant.h"
 #include "bench/support/trees_arena.h"
 
@@ -33,6 +35,14 @@ class MappedFile {
   std::uint64_t bytes_;
   Arena arena_;
 };
+
+// Whether a tree has the key; reads a word of its value then, which may lie elsewhere.
+template <class Tree>
+[[nodiscard]] bool finds(const Tree &tree, std::uint64_t key) {
+  const Value *value = tree.find(key);
+  if (value != nullptr) benchmark::DoNotOptimize((*value)[0]);
+  return value != nullptr;
+}
 
 // Writes the files of a folder to disk and forgets them. Nobody may have them mapped.
 void drop_cache_of(const std::string &folder);
