@@ -102,7 +102,7 @@ TEST_P(ThreadDurabilityTest, AcknowledgedCommitsSurviveTheDeathOfTheProcess) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, ThreadDurabilityTest, testing::Values(Levels::kPage, Levels::kHybrid),
-                         [](const auto &info) { return info.param == Levels::kPage ? "Page" : "Hybrid"; });
+                         [](const auto &each) { return each.param == Levels::kPage ? "Page" : "Hybrid"; });
 
 }  // namespace
 }  // namespace tmh::test
