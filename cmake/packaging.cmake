@@ -1,4 +1,4 @@
-# cmake --install: headers, libraries, the tmh command, manual pages, the CMake package (find_package(tmh)) and pkg-config files (tmh, xac).
+# cmake --install: headers, libraries, the tmh command, manual pages, the CMake package (find_package(tmh)) and pkg-config files (tmh, xac, tmhperf).
 # Everything is found relative to where it lies, so that a prefix can be moved.
 # Three components, which are the Debian packages of cpack -G DEB: libtmh0 (shared libraries), libtmh-dev, tmh-tools.
 include(CMakePackageConfigHelpers)
@@ -47,7 +47,11 @@ install(FILES "${PROJECT_BINARY_DIR}/tmh-config.cmake" "${PROJECT_BINARY_DIR}/tm
 
 file(RELATIVE_PATH pc_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
-foreach(package tmh xac)
+set(pc_files tmh xac)
+if(TARGET tmhperf)
+  list(APPEND pc_files tmhperf)
+endif()
+foreach(package ${pc_files})
   configure_file("${PROJECT_SOURCE_DIR}/cmake/${package}.pc.in" ${package}.pc @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/${package}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${to_dev})
 endforeach()

@@ -11,6 +11,7 @@
 #include "levels/line/choice.h"
 #include "platform/failure.h"
 #include "platform/steps.h"
+#include "platform/trace.h"
 
 namespace tmh::detail {
 
@@ -252,7 +253,8 @@ Errc DomainImpl::attach() {
     durable_->attach(slot_);
     engine_->use_log(&durable_->log());
   }
-  Errc error = open_lines(fresh);
+  Errc error = platform::open_trace(folder_, slot_, name);
+  if (error == Errc::kOk) error = open_lines(fresh);
   if (error == Errc::kOk) error = engine_->start(tracking, fresh);
   if (error == Errc::kOk && durable_ != nullptr) error = durable_->start();
   if (error != Errc::kOk) {

@@ -51,6 +51,7 @@ class CommandLine {
     add_info();
     add_doctor();
     add_perf();
+    add_trace();
   }
 
   int run(int argc, const char *const *argv) {
@@ -162,6 +163,12 @@ class CommandLine {
     sub->add_option("FOLDER", doctor_.folder, "where a domain would live (default: the current folder)");
   }
 
+  void add_trace() {
+    (void)add(&app_, "trace",
+              "Last events of the processes that opened the domain with TMH_TRACE=on, for ui.perfetto.dev", &trace_,
+              "tmh trace shop > shop.json");
+  }
+
   void add_perf() {
     CLI::App *sub = add_bare(&app_, "perf", "Run PROGRAM and count hardware and software events, its descendants' too",
                              &perf_, "tmh perf -e rtm -e cycles,instructions -- ./bank 4");
@@ -200,6 +207,7 @@ class CommandLine {
   InfoCommand info_;
   DoctorCommand doctor_;
   PerfCommand perf_;
+  TraceCommand trace_;
   std::function<Exit()> chosen_;
   const bool *json_ = nullptr;  // the chosen command's
 };

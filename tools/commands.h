@@ -64,6 +64,12 @@ struct PerfCommand {
 // The program's exit status, 128 + the signal that killed it, 126 or 127 when it cannot be started, as env(1) and a shell say it.
 [[nodiscard]] Exit run(const PerfCommand &command);
 
+struct TraceCommand {
+  std::string domain;
+  bool json = false;  // it always is
+};
+[[nodiscard]] Exit run(const TraceCommand &command);
+
 // The whole command: parses, runs, tells errors on standard error. Returns the exit status.
 [[nodiscard]] int run_command_line(int argc, const char *const *argv);
 
