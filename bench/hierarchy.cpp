@@ -222,6 +222,24 @@ class HierarchyBench {
     report->add("cross-level", std::move(line));
   }
 
+  // Rows: recalls by the holder's state, then the two mode switches.
+  void hardware_costs(std::uint64_t pages, CostRow *rows, Report *report) {
+    std::vector<double> recall[4], to_lines, to_pages;
+    for (std::size_t round = 0; round < options_.rounds; ++round) {
+      const std::string name = std::to_string(pages) + "-" + std::to_string(round);
+      const CrossLevelCosts costs =
+          measure_cross_level(pages, options_.recalls, scratch_.subfolder("hardware-" + name), true);
+      for (std::size_t i = 0; i < 4; ++i)
+        recall[i].insert(recall[i].end(), costs.recall[i].begin(), costs.recall[i].end());
+      const ModeSwitchCosts modes = measure_mode_switch(pages, options_.recalls, scratch_.subfolder("modes-" + name));
+      to_lines.insert(to_lines.end(), modes.to_lines.begin(), modes.to_lines.end());
+      to_pages.insert(to_pages.end(), modes.to_pages.begin(), modes.to_pages.end());
+    }
+    for (std::size_t i = 0; i < 4; ++i) add_cost(recall[i], pages, &rows[i], report);
+    add_cost(to_lines, pages, &rows[4], report);
+    add_cost(to_pages, pages, &rows[5], report);
+  }
+
   void cross_level(Report *report) {
     std::vector<CostRow> rows;
     for (const HolderState state : kHolderStates) {
@@ -232,14 +250,21 @@ class HierarchyBench {
     }
     rows.push_back({"release", 0, {}});
     rows.push_back({"first touch beside it", -1, {}});
+    const bool with_rtm = why_no_rtm().empty();
+    if (with_rtm) {
+      for (const HolderState state : kHolderStates)
+        rows.push_back({std::string("recall from RTM, holder ") + to_string(state), 0, {}});
+      rows.push_back({"mode switch to lines", 0, {}});
+      rows.push_back({"mode switch to pages", 0, {}});
+    }
     std::vector<std::string> head = {"microseconds, median / p99"};
     for (const std::uint64_t pages : options_.segment_pages) {
       head.push_back(std::to_string(pages) + " pages in L");
       CrossLevelCosts all;  // of all rounds
       for (std::size_t round = 0; round < options_.rounds; ++round) {
-        const CrossLevelCosts costs =
-            measure_cross_level(pages, options_.recalls,
-                                scratch_.subfolder("costs-" + std::to_string(pages) + "-" + std::to_string(round)));
+        const CrossLevelCosts costs = measure_cross_level(
+            pages, options_.recalls, scratch_.subfolder("costs-" + std::to_string(pages) + "-" + std::to_string(round)),
+            false);
         for (std::size_t i = 0; i < 4; ++i)
           all.recall[i].insert(all.recall[i].end(), costs.recall[i].begin(), costs.recall[i].end());
         all.release.insert(all.release.end(), costs.release.begin(), costs.release.end());
@@ -248,6 +273,7 @@ class HierarchyBench {
       for (std::size_t i = 0; i < 4; ++i) add_cost(all.recall[i], pages, &rows[i], report);
       add_cost(all.release, pages, &rows[4], report);
       add_cost(all.neighbours, pages, &rows[5], report);
+      if (with_rtm) hardware_costs(pages, &rows[6], report);
     }
     for (const char *name : {"wanted", "largest / smallest", ""}) head.emplace_back(name);
     Table table(std::move(head));
@@ -264,7 +290,8 @@ class HierarchyBench {
     std::printf("\nA page changes its level; flat: the largest median is at most %s times the smallest\n",
                 number(kWantedFlat).c_str());
     table.print();
-    std::printf("mode switch: none exists for software lines; instrumented code works on home, not on the view\n");
+    std::printf("mode switch: none exists for software lines; instrumented code works on home, not on the view%s%s\n",
+                with_rtm ? "" : ". ", with_rtm ? "" : why_no_rtm().c_str());
   }
 
   Options options_;

@@ -1,4 +1,5 @@
-// bench/line.cpp -- level 1 in software beside plain code, one mutex and GCC's libitm: list, red-black tree, hash set, bank; 1 and 2 threads.
+// bench/line.cpp -- level 1 beside plain code, one mutex and GCC's libitm: list, red-black tree, hash set, bank; 1 and 2 threads. Software
+//          lines alone, the same through sites of a hybrid domain, and sites in RTM where the machine has it.
 // Shape:   a round runs every contestant on every structure once, next to each other and in rotating order; ratios are taken within a round.
 // Checked: structure, size, the bank's sum in every query and at the end; with one thread all contestants end with the same content.
 // Limits:  threads of one process. Level 1 also runs between processes at the same cost; libitm and the mutex here do not.
@@ -59,6 +60,10 @@ class LineBench {
 #endif
     contestants_.push_back(make_line_software(scratch_.subfolder("software"), true));
     contestants_.push_back(make_line_software(scratch_.subfolder("updates"), false));
+    contestants_.push_back(make_line_sites(scratch_.subfolder("sites")));
+    for (const bool is_plain : {true, false})
+      if (auto rtm = make_line_rtm(scratch_.subfolder(is_plain ? "rtm" : "rtm-fields"), is_plain); rtm != nullptr)
+        contestants_.push_back(std::move(rtm));
   }
 
   int run() {

@@ -12,6 +12,9 @@ install(TARGETS tmh tmh_static xac xac_static EXPORT tmh_targets
 if(TARGET tmhperf)
   install(TARGETS tmhperf EXPORT tmh_targets LIBRARY ${to_runtime} NAMELINK_COMPONENT libtmh-dev)
 endif()
+if(TMH_HAVE_RTM_EMULATION)
+  install(TARGETS tmh_rtm_emulation EXPORT tmh_targets LIBRARY ${to_runtime} NAMELINK_COMPONENT libtmh-dev)
+endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${to_dev}
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" ${to_runtime})
@@ -21,6 +24,8 @@ if(TARGET tmh_tool)
           FILES_MATCHING PATTERN "*.json")
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/bpftrace/" DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/bpftrace" ${to_tools}
           FILES_MATCHING PATTERN "*.bt")
+  install(FILES "${PROJECT_BINARY_DIR}/tmh-completion.bash" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions"
+          RENAME tmh ${to_tools})
 endif()
 
 file(GLOB tmh_manual_pages RELATIVE "${PROJECT_SOURCE_DIR}/man" "${PROJECT_SOURCE_DIR}/man/*.[1-9]")

@@ -26,6 +26,27 @@ file(GLOB tmh_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*_test.cpp")
 if(NOT TARGET tmh_tool)
   list(FILTER tmh_tests EXCLUDE REGEX "/(tool|perf)_[a-z_]*test\\.cpp$")
 endif()
+# tmh_discover_tests(<target> <test properties...>)
+function(tmh_discover_tests name)
+  # PRE_TEST: the list is read when ctest starts, so building never runs a program. gtest_discover_tests makes a test whose
+  # output says [  SKIPPED ] count as skipped; ./check prints how many and why.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES TEST_PREFIX "${name}."
+    WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
+    PROPERTIES ${ARGN} TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+endfunction()
+
+if(NOT TMH_HAVE_RTM_EMULATION)  # cmake/rtm_emulation.cmake has said why
+  list(FILTER tmh_tests EXCLUDE REGEX "rtm_emulation[a-z_]*test\\.cpp$")
+endif()
+if(TMH_HAVE_RTM_EMULATION)
+  file(GLOB tmh_rtm_streams CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/rtm/*.cpp")
+  add_library(tmh_rtm_streams STATIC ${tmh_rtm_streams})
+  target_link_libraries(tmh_rtm_streams PRIVATE tmh_test_common Zydis::Zydis)
+  # A program of somebody else's: plain C, linked with nothing of ours.
+  add_executable(tmh_elided_counters "${PROJECT_SOURCE_DIR}/tests/rtm/programs/elided_counters.c")
+  target_link_libraries(tmh_elided_counters PRIVATE Threads::Threads)
+  set_target_properties(tmh_elided_counters PROPERTIES C_STANDARD 11 RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+endif()
 foreach(source ${tmh_tests})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(${name} "${source}")
@@ -43,20 +64,38 @@ foreach(source ${tmh_tests})
   endif()
   if(name MATCHES "^tool_")
     target_link_libraries(${name} PRIVATE tmh_tool_parts)
-    target_compile_definitions(${name} PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>")
+    target_compile_definitions(${name} PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>" TMH_PYTHON="${Python3_EXECUTABLE}"
+                                               TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     add_dependencies(${name} tmh_tool)
+  endif()
+  if(name STREQUAL "tool_rtm_emulation_test")
+    target_compile_definitions(${name} PRIVATE TMH_ELIDED_COUNTERS="$<TARGET_FILE:tmh_elided_counters>")
+    add_dependencies(${name} tmh_elided_counters tmh_rtm_emulation)
+  elseif(name MATCHES "rtm_emulation")
+    target_link_libraries(${name} PRIVATE tmh_rtm_emulation tmh_rtm_streams)
+    target_link_options(${name} PRIVATE LINKER:-z,now)  # the first call of a function goes through the loader: XSAVEC, an abort
   endif()
   if(name MATCHES "^(kill|history|multi|power)_")
     set(properties LABELS multi RUN_SERIAL TRUE)
   else()
     set(properties LABELS unit)
   endif()
-  # PRE_TEST: the list is read when ctest starts, so building never runs a program. gtest_discover_tests makes a test whose
-  # output says [  SKIPPED ] count as skipped; ./check prints how many and why.
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES TEST_PREFIX "${name}."
-    WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
-    PROPERTIES ${properties} TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+  tmh_discover_tests(${name} ${properties})
 endforeach()
+
+# The emulator's checks again, compiled otherwise: other instructions, other frames.
+if(TMH_HAVE_RTM_EMULATION)
+  foreach(variant "O0;-O0" "O1_cet;-O1;-fcf-protection=full" "O2_native;-O2;-march=native")
+    list(POP_FRONT variant suffix)
+    set(name rtm_emulation_${suffix}_test)
+    add_executable(${name} "${PROJECT_SOURCE_DIR}/tests/rtm_emulation_test.cpp")
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    target_compile_options(${name} PRIVATE ${variant})
+    target_link_libraries(${name} PRIVATE tmh_test_support tmh_rtm_emulation GTest::gtest_main)
+    target_link_options(${name} PRIVATE LINKER:-z,now)
+    tmh_discover_tests(${name} LABELS unit)
+  endforeach()
+endif()
 
 # The house: rules about the tree, each with a test that the rule can be broken, and the installed package.
 # tmh_add_house_test(<name> <script> [arguments...]): exit status 77 and "SKIPPED: why" means skipped.
@@ -78,6 +117,14 @@ tmh_add_house_test(protocol_can_fail protocol.py --self-test)
 tmh_add_house_test(json_schema_can_fail json_schema.py --self-test "${PROJECT_SOURCE_DIR}")
 if(TARGET tmh_tool)
   tmh_add_house_test(json_schema json_schema.py "${PROJECT_SOURCE_DIR}" --tool "$<TARGET_FILE:tmh_tool>")
+endif()
+tmh_add_house_test(papers papers.py --links "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(papers_can_fail papers.py --self-test)
+if(TMH_BUILD_BENCH)
+  # Runs nearly all benches, so alone.
+  add_test(NAME bench.reproduce COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/papers.py" "${PROJECT_SOURCE_DIR}"
+           --benches "${PROJECT_BINARY_DIR}" --out "${PROJECT_BINARY_DIR}/run/bench.reproduce")
+  set_tests_properties(bench.reproduce PROPERTIES LABELS bench RUN_SERIAL TRUE TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
 endif()
 tmh_add_house_test(probes probes.py "${PROJECT_SOURCE_DIR}" --library "$<TARGET_FILE:tmh>" --cxx "${CMAKE_CXX_COMPILER}")
 tmh_add_house_test(probes_can_fail probes.py "${PROJECT_SOURCE_DIR}" --self-test)

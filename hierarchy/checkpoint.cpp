@@ -10,10 +10,10 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
-#include <new>
 
 #include "hierarchy/durable_domain.h"
 #include "levels/storage/log_files.h"
+#include "platform/copy_data.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/steps.h"
@@ -105,8 +105,12 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   const std::uint64_t home_before = collect_up_to(fence_before, 0) ? fence_before : 0;
   log_->lock();
   storage::FlushPoint start = log_->point();
+  // Whatever records before `start` name is noted by now; what follows is the next checkpoint's.
+  const Errc taken = memory_.has_separate_homes() ? log_->changed().take() : Errc::kOk;
   log_->unlock();
-  const std::uint64_t fence = move_fence();  // >= start.clock
+  if (taken != Errc::kOk) return taken;
+  if (memory_.has_separate_homes() && !log_->lower()->is_home(start.line)) return Errc::kOk;  // the next one, perhaps
+  const std::uint64_t fence = move_fence();                                                   // >= start.clock
   if (const Errc error = log_->flush(fence); error != Errc::kOk) return error;
   const bool complete = collect_up_to(fence, kPatienceNs);
   step(Step::kCheckpointCollected);
@@ -122,17 +126,20 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   CheckpointV1 next = checkpoint_file_.current();
   if (start.lsn <= next.lsn) return Errc::kOk;  // nothing new, or a reader holds everything back
+  if (memory_.has_separate_homes())
+    if (const Errc error = write_changed_pages(); error != Errc::kOk) return error;
   if (const Errc error = sync_data_files(Pace::kGentle); error != Errc::kOk) return error;
   step(Step::kCheckpointSynced);
   next.generation = s.generation;
   next.lsn = start.lsn;
-  next.stamp = start.clock;
+  next.stamp = start.stamp();
   next.durable_lsn = s.durable_lsn.load(std::memory_order_acquire);
   next.time_ns = platform::wall_clock_ns();
   next.is_clean = 0;
   next.keep_all = options_.keep_log || next.keep_all != 0 ? 1 : 0;
   if (const Errc error = checkpoint_file_.store(next); error != Errc::kOk) return error;
   step(Step::kCheckpointStored);
+  if (memory_.has_separate_homes() && complete) log_->changed().clear_taken();
   s.checkpoint_lsn.store(start.lsn, std::memory_order_relaxed);
   s.checkpoints.fetch_add(1, std::memory_order_relaxed);
   const CheckpointV1 &stored = checkpoint_file_.current();
@@ -181,35 +188,6 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
 }
 
 namespace {
-// [at, end) of one file to the same place in another. By the kernel, where it does that between these two file systems.
-Errc copy_range(int in, int out, off_t at, off_t end, const std::string &to) noexcept {
-  constexpr std::size_t kPieceBytes = 256u << 10;
-  off_t target = at;
-  while (at < end) {
-    const ssize_t n = copy_file_range(in, &at, out, &target, static_cast<std::size_t>(end - at), 0);
-    if (n == 0) return Errc::kOk;  // the file ends
-    if (n > 0 || errno == EINTR) continue;
-    if (errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS)
-      return platform::fail_errno(Errc::kIo, to);
-    break;
-  }
-  if (at >= end) return Errc::kOk;
-  const std::unique_ptr<char[]> piece(new (std::nothrow) char[kPieceBytes]);
-  if (piece == nullptr) return fail(Errc::kOutOfMemory, to);
-  while (at < end) {
-    const ssize_t got = pread(in, piece.get(), std::min(kPieceBytes, static_cast<std::size_t>(end - at)), at);
-    if (got == 0) return Errc::kOk;
-    for (ssize_t done = 0; done < got;) {
-      const ssize_t n = pwrite(out, piece.get() + done, static_cast<std::size_t>(got - done), at + done);
-      if (n < 0 && errno != EINTR) return platform::fail_errno(Errc::kIo, to);
-      done += std::max<ssize_t>(n, 0);
-    }
-    if (got < 0 && errno != EINTR) return platform::fail_errno(Errc::kIo, to);
-    at += std::max<ssize_t>(got, 0);
-  }
-  return Errc::kOk;
-}
-
 // Data and holes; durable. The file may change meanwhile: see DurableDomain::copy_to().
 Errc copy_file(const std::string &from, const std::string &to) noexcept {
   platform::FileDescriptor in(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
@@ -219,15 +197,8 @@ Errc copy_file(const std::string &from, const std::string &to) noexcept {
   struct stat info {};
   if (fstat(in.get(), &info) != 0 || ftruncate(out.get(), info.st_size) != 0)
     return platform::fail_errno(Errc::kIo, to);
-  for (off_t at = 0; at < info.st_size;) {
-    const off_t data = lseek(in.get(), at, SEEK_DATA);
-    if (data < 0 && errno == ENXIO) break;  // the rest is a hole
-    if (data < 0) return platform::fail_errno(Errc::kIo, from);
-    off_t end = lseek(in.get(), data, SEEK_HOLE);
-    if (end < 0) end = info.st_size;
-    if (const Errc error = copy_range(in.get(), out.get(), data, end, to); error != Errc::kOk) return error;
-    at = end;
-  }
+  const auto bytes = static_cast<std::uint64_t>(info.st_size);
+  if (const Errc error = platform::copy_data(in.get(), 0, bytes, out.get(), to); error != Errc::kOk) return error;
   return fsync(out.get()) == 0 ? Errc::kOk : platform::fail_errno(Errc::kIo, to);
 }
 

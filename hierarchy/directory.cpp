@@ -30,6 +30,7 @@ constexpr int kSpinsBeforeLook = 4000;
 Directory::Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot) noexcept
     : memory_(memory),
       lines_(lines),
+      hardware_(lines),
       slot_(slot),
       tree_(memory, slot, page::ConsistencyTree::Role::kGivesBack),
       segments_(new SegmentDirectory[storage::kSegmentsMax]) {}
@@ -50,6 +51,7 @@ Errc Directory::open_segment(std::uint32_t number, std::uint64_t max_bytes) noex
 void Directory::remove_files(const std::string &folder) noexcept {
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i)
     (void)std::remove((folder + "/tmh.directory." + std::to_string(i)).c_str());
+  HardwarePages::remove_file(folder);
 }
 
 bool Directory::knows(PageId page) const noexcept {
@@ -74,13 +76,17 @@ std::uint64_t Directory::newest(PageId page) const noexcept {
 std::uint64_t Directory::take(PageId page) noexcept {
   DirectoryRecord &r = record(page);
   const std::uint64_t newest_before = is_planted(Planted::kRecallReadsFirst) ? newest(page) : 0;
-  if (r.at_pages.load(std::memory_order_relaxed) == 0) recall(page);
+  const PageLevel level = r.level.load(std::memory_order_relaxed);
+  if (level == PageLevel::kLines) recall(page);
+  if (level == PageLevel::kHardware) recall_from_hardware(page);
   r.residents.fetch_or(bit(slot_), std::memory_order_relaxed);  // under the lock
   return is_planted(Planted::kRecallReadsFirst) ? newest_before : newest(page);
 }
 
 // A look first, then the take: what a committer does in between is waited for, briefly, and its version is looked at again.
 bool Directory::take_ahead(PageId page, std::uint64_t snapshot) noexcept {
+  // Every page that leaves the hardware level aborts its transactions, all of them: not for one that may never be touched.
+  if (record(page).level.load(std::memory_order_relaxed) == PageLevel::kHardware) return false;
   const line::LineWord *words = lines_.page_words(page);
   for (std::size_t i = 0; i < storage::kLinesPerPage; ++i) {
     const std::uint64_t seen = words[i].load(std::memory_order_relaxed);  // a hint
@@ -95,13 +101,21 @@ void Directory::recall(PageId page) noexcept {
   step(Step::kRecallStart);
   mark_lines(page);
   step(Step::kRecallMark);
-  record(page).at_pages.store(1, std::memory_order_relaxed);
+  record(page).level.store(PageLevel::kPages, std::memory_order_relaxed);
   state.moving.store(line::kNoPage,
                      std::memory_order_release);  // after the record: an heir must not find the move half done
   ++memory_.state().recalls;
   const std::uint64_t earlier = recalls_here_.fetch_add(1, std::memory_order_relaxed);
   platform::probe::recall(static_cast<std::uint64_t>(page), earlier + 1);
   step(Step::kRecallDone);
+}
+
+// Its line words have the U bit already, and keep it.
+void Directory::recall_from_hardware(PageId page) noexcept {
+  hardware_.left(page);
+  step(Step::kHardwareLeft);
+  record(page).level.store(PageLevel::kPages, std::memory_order_relaxed);
+  recalls_here_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Directory::mark_lines(PageId page) noexcept {
@@ -144,7 +158,7 @@ void Directory::await_committer(line::LineWord &word) noexcept {
 
 bool Directory::is_resident(PageId page) const noexcept {
   const DirectoryRecord &r = record(page);
-  return r.at_pages.load(std::memory_order_relaxed) != 0 &&
+  return r.level.load(std::memory_order_relaxed) == PageLevel::kPages &&
          (r.residents.load(std::memory_order_relaxed) & bit(slot_)) != 0;
 }
 
@@ -163,12 +177,10 @@ void Directory::for_users(std::uint64_t residents, Visit visit) const noexcept {
   }
 }
 
-Release Directory::release(PageId page) noexcept {
-  DirectoryRecord &r = record(page);
-  if (r.at_pages.load(std::memory_order_relaxed) == 0) return Release::kReleased;
-  line::LineStateV1 &state = lines_.state();
+// What every release of a page by level 2 begins with: kReleased: nobody at level 2 uses it, and everybody there will ask.
+Release Directory::give_up(PageId page) noexcept {
   step(Step::kReleaseStart);
-  const std::uint64_t residents = r.residents.load(std::memory_order_relaxed);
+  const std::uint64_t residents = record(page).residents.load(std::memory_order_relaxed);
   const auto is_used = [&] {  // by a dead one's instance, too, until it is reaped
     bool used = false;
     if (is_planted(Planted::kReleaseBlind)) return false;
@@ -188,11 +200,46 @@ Release Directory::release(PageId page) noexcept {
     if (is_used()) return Release::kRunning;
     step(Step::kReleaseLook);
   }
+  return Release::kReleased;
+}
+
+Release Directory::release_to_hardware(PageId page) noexcept {
+  DirectoryRecord &r = record(page);
+  switch (r.level.load(std::memory_order_relaxed)) {
+    case PageLevel::kHardware:
+      return Release::kReleased;
+    case PageLevel::kLines:
+      recall(page);
+      break;
+    case PageLevel::kPages:
+      if (const Release given = give_up(page); given != Release::kReleased) return given;
+      r.residents.store(0, std::memory_order_relaxed);
+  }
+  r.level.store(PageLevel::kHardware, std::memory_order_relaxed);
+  step(Step::kHardwareOpen);
+  hardware_.came(page);
+  step(Step::kHardwareCame);
+  return Release::kReleased;
+}
+
+Release Directory::release(PageId page) noexcept {
+  DirectoryRecord &r = record(page);
+  switch (r.level.load(std::memory_order_relaxed)) {
+    case PageLevel::kLines:
+      return Release::kReleased;
+    case PageLevel::kHardware:
+      hardware_.left(page);  // nobody at level 2 has it, so there is nobody else to ask
+      step(Step::kHardwareLeft);
+      break;
+    case PageLevel::kPages:
+      if (const Release given = give_up(page); given != Release::kReleased) return given;
+  }
+  line::LineStateV1 &state = lines_.state();
   state.moving.store(static_cast<std::uint64_t>(page), std::memory_order_relaxed);
   r.residents.store(0, std::memory_order_relaxed);
   // Newer than whatever level 1 has read of the page before level 2 had it.
   const std::uint64_t version = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
-  r.at_pages.store(0, std::memory_order_relaxed);  // before any line is open (S1)
+  r.level.store(PageLevel::kLines, std::memory_order_relaxed);  // before any line is open (S1)
   line::LineWord *words = lines_.page_words(page);
   // release: pairs with the acquire of level 1's reads; home is complete.
   for (std::size_t i = 0; i < storage::kLinesPerPage; ++i) words[i].store(version, std::memory_order_release);
@@ -203,8 +250,11 @@ Release Directory::release(PageId page) noexcept {
 }
 
 void Directory::fail_users(PageId page) noexcept {
-  for_users(record(page).residents.load(std::memory_order_relaxed), [](storage::Participant &other) {
-    if (other.is_query.load(std::memory_order_relaxed) != 0) return;  // queries never abort: they are waited for
+  const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
+  for_users(record(page).residents.load(std::memory_order_relaxed), [&](storage::Participant &other) {
+    // Queries never abort, nor do irrevocable instances: they are waited for.
+    if (other.is_query.load(std::memory_order_relaxed) != 0) return;
+    if (page::is_irrevocable(turn) && &other == &memory_.participant(page::holder_of(turn))) return;
     // release: pairs with the acquire in Engine::is_valid()
     other.failed_instance.store(other.instance.load(std::memory_order_relaxed), std::memory_order_release);
   });
@@ -233,7 +283,7 @@ void Directory::repair_move() noexcept {
     return;
   }
   mark_lines(page);
-  record(page).at_pages.store(1, std::memory_order_relaxed);
+  record(page).level.store(PageLevel::kPages, std::memory_order_relaxed);
   state.moving.store(line::kNoPage, std::memory_order_release);
   step(Step::kMoveRepaired);
 }

@@ -1,9 +1,10 @@
 // hierarchy/directory.h -- which level has which page, and how a page moves between level 1 and level 2.
-// Shape:     one 16-byte record per page (tmh.directory.N, sparse, rebuildable): zero is L, as nobody has touched it. Level 2's
-//            N, R and W are read off: a page at level 2 that a resident's running instance may use is R or W.
+// Shape:     one 16-byte record per page (tmh.directory.N, sparse, rebuildable): zero is L, as nobody has touched it; H is level 1 in hardware
+//            (RTM). Level 2's N, R and W are read off: a page at level 2 that a resident's running instance may use is R or W.
 // Invariant: S1 to S4 of DESIGN 4, after every store: (1) a page is at level 2 => all its line words have the U bit, or DirectoryState::moving
 //            names it and the domain lock is held (by a living process, or by a dead one whose heir repairs). (2) A process that is not a
-//            resident of a page has it inaccessible in its view. (3) A page in L has no versions and no resident with a running instance.
+//            resident of a page has it inaccessible in its view. (3) A page in L or H has no versions and no resident with a running instance.
+//            (4) A page in H has the U bit in all its line words: for software lines it is at the level above.
 // Ordering:  release(): clock.store, then loads of pins (seq_cst both); Engine::announce_snapshot is the other side.
 // Sharing:   records change under the domain lock only; any order is relaxed there. `residents` has bit slot % 64: processes that share a bit
 //            are taken for residents together, which costs waiting and never isolation. A dead resident's bit is harmless: no instance runs.
@@ -16,6 +17,7 @@
 #include <memory>
 #include <string>
 
+#include "hierarchy/hardware_pages.h"
 #include "levels/line/line_memory.h"
 #include "levels/page/engine.h"
 #include "levels/page/lower_level.h"
@@ -23,9 +25,15 @@
 
 namespace tmh::hierarchy {
 
+enum class PageLevel : std::uint32_t {
+  kLines = 0,     // L: software lines
+  kPages = 1,     // level 2
+  kHardware = 2,  // H: what RTM may touch
+};
+
 struct DirectoryRecord {
   std::atomic<std::uint64_t> residents;  // bit slot % 64
-  std::atomic<std::uint32_t> at_pages;   // 0: L
+  std::atomic<PageLevel> level;
   std::uint32_t reserved_zero;
 };
 static_assert(sizeof(DirectoryRecord) == 16);
@@ -36,6 +44,9 @@ class Directory final : public page::LowerLevel {
  public:
   Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot) noexcept;
 
+  // REQUIRES the folder lock, and that `lines` is open.
+  [[nodiscard]] Errc open(const std::string &folder) noexcept { return hardware_.open(folder); }
+  [[nodiscard]] HardwarePages &hardware() noexcept { return hardware_; }
   // A segment that this process maps. REQUIRES the folder lock.
   [[nodiscard]] Errc open_segment(std::uint32_t number, std::uint64_t max_bytes) noexcept;
   static void remove_files(const std::string &folder) noexcept;
@@ -43,6 +54,8 @@ class Directory final : public page::LowerLevel {
   // Gives the page to level 1. kRunning: an instance of level 2 may use it; kVersions: some of its versions cannot go home yet.
   // REQUIRES the domain lock.
   [[nodiscard]] Release release(storage::PageId page) noexcept;
+  // The same to the hardware level: from level 2, or from software lines where nobody needs to be asked.
+  [[nodiscard]] Release release_to_hardware(storage::PageId page) noexcept;
   // REQUIRES the domain lock. FAILs the running instances that may use the page.
   void fail_users(storage::PageId page) noexcept;
 
@@ -65,7 +78,9 @@ class Directory final : public page::LowerLevel {
   [[nodiscard]] bool knows(storage::PageId page) const noexcept;
   [[nodiscard]] DirectoryRecord &record(storage::PageId page) const noexcept;
   [[nodiscard]] static std::uint64_t bit(std::uint32_t slot) noexcept { return std::uint64_t{1} << (slot % 64); }
+  [[nodiscard]] Release give_up(storage::PageId page) noexcept;
   void recall(storage::PageId page) noexcept;
+  void recall_from_hardware(storage::PageId page) noexcept;
   void recover(std::uint32_t slot, std::uint64_t incarnation) noexcept;
   void repair_move() noexcept;
   void mark_lines(storage::PageId page) noexcept;
@@ -76,6 +91,7 @@ class Directory final : public page::LowerLevel {
 
   page::DomainMemory &memory_;
   line::LineMemory &lines_;
+  HardwarePages hardware_;
   const std::uint32_t slot_;
   page::ConsistencyTree tree_;  // under the domain lock; the engine's own belongs to the instance's thread
   std::atomic<std::uint64_t> recalls_here_{0};  // under the lock; relaxed: a total

@@ -207,6 +207,7 @@ Domain Domain::open(const std::string &folder, const DomainOptions &options, std
   return domain;
 }
 Segment Domain::map(const std::string &file, const SegmentOptions &options) const {
+  detail::need_process_view();
   std::shared_ptr<detail::SegmentImpl> segment;
   check(required(impl_).map(file, options, &segment));
   detail::remember(segment);
@@ -247,6 +248,7 @@ Status ended(const Domain &domain, Errc error, Status status) {
 }  // namespace
 
 Status Domain::end() const {
+  detail::need_process_view();
   Status status{};
   const Errc error = required(impl_).end(false, &status);
   return ended(*this, error, status);
@@ -256,11 +258,13 @@ Status Domain::end(Durability durability) const {
     platform::fail(Errc::kBadDurability, "an end is strict or buffered");
     detail::raise(Errc::kBadDurability);
   }
+  detail::need_process_view();
   Status status{};
   const Errc error = required(impl_).end(false, &status, durability);
   return ended(*this, error, status);
 }
 void Domain::end_query() const {
+  detail::need_process_view();
   Status status{};
   const Errc error = required(impl_).end(true, &status);
   (void)ended(*this, error, status);
@@ -278,6 +282,7 @@ Status Domain::validate() const {
 }
 std::uint32_t Domain::depth() const noexcept { return impl_ == nullptr ? 0 : impl_->depth(); }
 void Domain::advise_now(const void *address, Access access, std::size_t bytes) const {
+  if (detail::hardware_run.depth != 0) return;  // RTM finds its lines itself
   check(required(impl_).advise(address, access, bytes));
 }
 void Domain::flush() const {

@@ -1,7 +1,8 @@
 // hierarchy/domain_impl.h -- one domain in one process: its memory, its level-2 engine, its segments, and the running instance.
 // Shape:     one DomainImpl per folder and process (a registry finds it); Domain and Segment handles share it.
-// Sharing:   threads: an instance belongs to the thread that began it; `instance_mutex_` keeps others waiting at begin.
-//            Lock order: instance_mutex_ -> use_mutex_ -> LogState::checkpoint_lock -> folder lock (flock) -> log lock; domain lock last. The registry's mutex is taken alone or first.
+// Sharing:   threads: an instance belongs to the thread that began it. On the process's views `process_.mutex` keeps others waiting at begin;
+//            on a thread's own (thread_views.h) instances run beside them.
+//            Lock order: process_.mutex -> those of ThreadViews -> use_mutex_ -> LogState::checkpoint_lock -> folder lock (flock) -> log lock; domain lock last. The registry's mutex is taken alone or first.
 // Contexts:  NOT async-signal-safe.
 // Source:    thesis, section 2.1 (nesting by subsumption); DESIGN 2, 4, 8.
 #pragma once
@@ -17,6 +18,8 @@
 
 #include "hierarchy/durable_domain.h"
 #include "hierarchy/line_domain.h"
+#include "hierarchy/page_runner.h"
+#include "hierarchy/thread_views.h"
 #include "levels/line/capacity.h"
 #include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
@@ -33,6 +36,20 @@ class SegmentImpl {
   Layout layout = Layout::kHeap;
   bool relocatable = false;
   std::string name;
+};
+
+// A segment as threads' views need to know it.
+struct MappedSegment {
+  std::uint32_t number = 0;
+  std::byte *base = nullptr;
+  std::uint64_t max_bytes = 0;
+};
+
+// Where an instance of level 2 wants to run.
+enum class RunsIn : std::uint8_t {
+  kProcessView,
+  kThreadView,          // where the domain's options and what is free allow
+  kProcessViewInstead,  // a thread's view has turned out not to do
 };
 
 class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
@@ -58,16 +75,24 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc heap_context(const SegmentImpl &segment, storage::HeapContext *out) noexcept;
 
   // instances.cpp
-  [[nodiscard]] Errc begin(bool is_query) noexcept;
+  [[nodiscard]] Errc begin(bool is_query, RunsIn where = RunsIn::kProcessView) noexcept;
   // durability: of this commit's acknowledgement; unset: the domain's.
   [[nodiscard]] Errc end(bool is_query, Status *status, Durability durability = Durability{}) noexcept;
-  [[nodiscard]] Errc abort() noexcept;
+  [[nodiscard]] Errc abort(AbortCause cause = AbortCause::kUser) noexcept;
   [[nodiscard]] Errc validate(Status *status) noexcept;
   [[nodiscard]] std::uint32_t depth() const noexcept;
   [[nodiscard]] Errc advise(const void *address, Access access, std::size_t bytes) noexcept;
   void backoff() noexcept;
   void await_change() noexcept;
   [[nodiscard]] std::uint64_t collect() noexcept;
+
+  // modes.cpp; REQUIRE that this process runs RTM, and that this thread runs no instance
+  [[nodiscard]] Errc enter_line_mode() noexcept;
+  // After an instance at level 2 that was run to find pages; as LineDomain's.
+  [[nodiscard]] std::uint32_t give_to_hardware() noexcept;
+
+  // is_pending: false: the instance has FAILED. See page::Engine.
+  [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
   [[nodiscard]] Errc set_policy(std::string_view spec) noexcept;
 
   [[nodiscard]] Errc usable() const noexcept;  // kDetached after fork, kNotInitialized after close
@@ -75,12 +100,26 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] const Policy &policy() const noexcept { return policy_; }
   [[nodiscard]] Detection detection() const noexcept { return detection_; }
   [[nodiscard]] page::Engine &engine() const noexcept { return *engine_; }
+  [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
+  [[nodiscard]] Tracking wanted_tracking() const noexcept { return wanted_tracking_; }
+  [[nodiscard]] std::string lock_path() const { return folder_ + "/tmh.lock"; }
+  // Changes with what is mapped.
+  [[nodiscard]] std::uint64_t segments_epoch() const noexcept {
+    return segments_epoch_.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] std::vector<MappedSegment> mapped_segments() const;
   [[nodiscard]] page::DomainMemory &memory() const noexcept { return *memory_; }
   [[nodiscard]] Durability durability() const noexcept;
   [[nodiscard]] Levels levels() const noexcept { return static_cast<Levels>(memory_->state().levels); }
   // Null: level 2 alone.
   [[nodiscard]] LineDomain *lines() const noexcept { return lines_.get(); }
+  // What runs instances at level 1: of plain bodies, and of instrumented ones. Neither: nothing does.
+  enum class LineKind : std::uint8_t { kNone, kSoftware, kHardware };
+  [[nodiscard]] LineKind line_kind(bool is_plain) const noexcept;
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
+  // Durable domains: when it returns, what an instance at level 1 that has committed read and wrote is durable, if `durability`, or the
+  // domain's where that is unset, is strict. line: SoftwareThread::durable_at().
+  [[nodiscard]] Errc acknowledge_lines(std::uint64_t line, Durability durability) noexcept;
   // Of instances at level 1. Null: unlimited.
   [[nodiscard]] const line::CapacityModel *capacity() const noexcept {
     return capacity_ == line::CapacityModel{} ? nullptr : &capacity_;
@@ -97,6 +136,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc settle_options(bool fresh, Tracking *tracking);
   [[nodiscard]] Errc wanted_durability(Durability *wanted) const;
   [[nodiscard]] Errc settle_levels(bool fresh);
+  [[nodiscard]] Errc settle_line();
+  [[nodiscard]] Errc check_line() const;
+  [[nodiscard]] Errc settle_durable_lines(bool fresh);
   [[nodiscard]] Errc open_lines(bool fresh);
   [[nodiscard]] Errc open_durable(Durability wanted, bool fresh);
   [[nodiscard]] bool must_wait(Status status, Durability durability) const noexcept;
@@ -109,9 +151,15 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;
   [[nodiscard]] bool runs_here() const noexcept;
-  void leave_turn() noexcept;
-  void finish() noexcept;
-  [[nodiscard]] std::string lock_path() const { return folder_ + "/tmh.lock"; }
+  // REQUIRES process_.mutex. Before level 2 touches, maps or unmaps the process's views.
+  [[nodiscard]] Errc leave_line_mode() noexcept;
+  [[nodiscard]] Errc settle_thread_views();
+  [[nodiscard]] PageRunner &lock_runner(RunsIn where, bool *fell_back) noexcept;
+  [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query) noexcept;
+  [[nodiscard]] PageRunner &last_runner() noexcept;
+  void count_thread_view_fallback() noexcept;
+  static void leave_turn(PageRunner &runner) noexcept;
+  void finish(PageRunner &runner) noexcept;
 
   const std::string folder_;
   const DomainOptions options_;
@@ -119,7 +167,10 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   Escalation escalation_;
   line::CapacityModel capacity_;
   CrossPolicy cross_ = CrossPolicy::kRecallAndWait;
+  LineChoice line_wanted_ = LineChoice::kAuto;
   Detection detection_ = Detection::kLazy;
+  Tracking wanted_tracking_ = Tracking::kAuto;
+  ThreadViewUse thread_view_use_ = ThreadViewUse::kAuto;
   std::uint32_t fork_generation_ = 0;
   std::uint32_t slot_ = 0;
   std::atomic<bool> open_{false};
@@ -129,19 +180,18 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   std::unique_ptr<page::Engine> engine_;
   mutable std::mutex segments_mutex_;
   std::vector<std::shared_ptr<SegmentImpl>> segments_;
+  std::atomic<std::uint64_t> segments_epoch_{0};  // release after a change of segments_
 
-  mutable std::shared_mutex use_mutex_;  // shared: uses durable_ without instance_mutex_
-  std::mutex instance_mutex_;
-  std::vector<bool> nest_;      // kind of each open begin: true is a query; touched by the instance's thread only
-  std::uint32_t attempts_ = 0;  // consecutive aborted instances
-  std::uint64_t age_ = 0;
-  std::uint64_t clock_at_abort_ = 0;
-  std::uint64_t random_ = 0x9e37'79b9'7f4a'7c15ull;
-  bool holds_turn_ = false;
+  mutable std::shared_mutex use_mutex_;  // shared: uses durable_, or a thread's log, without a runner's mutex
+  PageRunner process_;                   // on the process's views
+  std::unique_ptr<ThreadViews> views_ = std::make_unique<ThreadViews>(*this);
 };
 
 // Does this thread run an instance of level 2, of any domain?
 [[nodiscard]] bool page_instance_here() noexcept;
+// Of that instance. REQUIRES there is one. Throws Error, and RetryNow when it has FAILED.
+void become_irrevocable_here();
+[[nodiscard]] bool irrevocable_here() noexcept;
 [[nodiscard]] std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept;
 
 // Throws Error(code) with this thread's failure detail.

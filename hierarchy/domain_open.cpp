@@ -63,18 +63,6 @@ Errc resolve_folder(const std::string &folder, std::string *out) {
   return Errc::kOk;
 }
 
-// A wrong TMH_LINE is refused here; what RTM can do is looked at only when it is demanded.
-Errc check_line_choice(const DomainOptions &options) {
-  LineChoice wanted = LineChoice::kAuto;
-  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted); error != Errc::kOk)
-    return error;
-  if (options.line != LineChoice::kAuto) wanted = options.line;
-  if (wanted == LineChoice::kAuto) return Errc::kOk;
-  LineChoice chosen{};
-  std::string reason;
-  return line::choose_line(wanted, &chosen, &reason);
-}
-
 }  // namespace
 
 Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, std::shared_ptr<DomainImpl> *out) {
@@ -98,6 +86,22 @@ Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, s
   return Errc::kOk;
 }
 
+Errc DomainImpl::settle_line() {
+  LineChoice wanted = LineChoice::kAuto;
+  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted); error != Errc::kOk)
+    return error;
+  line_wanted_ = options_.line != LineChoice::kAuto ? options_.line : wanted;
+  return Errc::kOk;
+}
+
+// A wrong choice is refused also where level 1 does not run; what RTM can do is looked at only when it is demanded.
+Errc DomainImpl::check_line() const {
+  if (line_wanted_ == LineChoice::kAuto) return Errc::kOk;
+  LineChoice chosen{};
+  std::string reason;
+  return line::choose_line(line_wanted_, &chosen, &reason);
+}
+
 Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
   Policy policy;
   if (const Errc error = from_environment("TMH_POLICY", Errc::kBadPolicy, policy_values(), &policy); error != Errc::kOk)
@@ -108,7 +112,7 @@ Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
         std::string("'").append(options_.policy).append("' is no policy; right values: ").append(policy_values()));
   policy_ = policy;
 
-  if (const Errc error = check_line_choice(options_); error != Errc::kOk) return error;
+  if (const Errc error = settle_line(); error != Errc::kOk) return error;
 
   *tracking = Tracking::kAuto;
   if (const Errc error = from_environment("TMH_TRACKING", Errc::kBadTracking, tracking_values(), tracking);
@@ -164,13 +168,33 @@ Errc DomainImpl::settle_levels(bool fresh) {
   if (fresh) present = static_cast<std::uint64_t>(wanted != Levels{} ? wanted : Levels::kPage);
   if (wanted != Levels{} && wanted != levels())
     return fail(Errc::kLevelsMismatch, std::string("the domain is open with levels ") + to_string(levels()));
-  if (levels() != Levels::kHybrid) return Errc::kOk;
+  if (levels() != Levels::kHybrid) return check_line();
   if (detection_ == Detection::kEager)
     return fail(Errc::kLevelsMismatch,
                 "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
   if (durability() != Durability::kNone)
+    if (const Errc error = settle_durable_lines(fresh); error != Errc::kOk) return error;
+  return check_line();
+}
+
+// Level 1 stores to home before its record is in the log: so home is not the data file (DESIGN D2). An RTM commit cannot leave a record at
+// its commit point that others would wait for: refused.
+Errc DomainImpl::settle_durable_lines(bool fresh) {
+  if (line_wanted_ == LineChoice::kRtm)
     return fail(Errc::kLevelsMismatch,
-                "hybrid levels need a volatile domain: level 1 writes no redo log yet (issue 4)");
+                "level 1 by RTM needs a volatile domain: its commits leave no redo records; choose software or auto");
+  return fresh ? memory_->separate_homes() : Errc::kOk;
+}
+
+Errc DomainImpl::settle_thread_views() {
+  ThreadViewUse wanted{};
+  if (const Errc error = from_environment("TMH_THREAD_VIEWS", Errc::kBadLevels, thread_view_values(), &wanted);
+      error != Errc::kOk)
+    return error;
+  if (options_.thread_views != ThreadViewUse{}) wanted = options_.thread_views;
+  if (wanted > ThreadViewUse::kNever)
+    return fail(Errc::kBadLevels, std::string("right values: ") + thread_view_values());
+  thread_view_use_ = wanted == ThreadViewUse{} ? ThreadViewUse::kAuto : wanted;
   return Errc::kOk;
 }
 
@@ -179,10 +203,15 @@ Errc DomainImpl::open_lines(bool fresh) {
   if (fresh)  // also when it is opened without level 1 now
     if (const Errc error = LineDomain::salvage(*memory_); error != Errc::kOk) return error;
   if (levels() != Levels::kHybrid) return Errc::kOk;
-  lines_ = std::make_unique<LineDomain>(*memory_, slot_, cross_);
+  LineChoice chosen{};
+  std::string reason;
+  if (const Errc error = line::choose_line(line_wanted_, &chosen, &reason); error != Errc::kOk) return error;
+  const bool with_hardware = chosen == LineChoice::kRtm && durable_ == nullptr;  // see settle_durable_lines()
+  lines_ = std::make_unique<LineDomain>(*memory_, slot_, cross_, with_hardware);
   if (const Errc error = lines_->open(folder_); error != Errc::kOk) return error;
   engine_->use_lower(&lines_->directory());
   lines_->use_engine(engine_.get());
+  if (durable_ != nullptr) lines_->use_log(&durable_->log());
   return Errc::kOk;
 }
 
@@ -241,26 +270,33 @@ Errc DomainImpl::attach() {
   if (const Errc error = memory_->open(folder_, kAddressBase, durability_if_new, &fresh); error != Errc::kOk)
     return error;
   if (const Errc error = open_durable(wanted, fresh); error != Errc::kOk) return error;
-  Tracking tracking{};
-  if (const Errc error = settle_options(fresh, &tracking); error != Errc::kOk) return error;
+  if (const Errc error = settle_options(fresh, &wanted_tracking_); error != Errc::kOk) return error;
   if (const Errc error = settle_levels(fresh); error != Errc::kOk) return error;
+  if (const Errc error = settle_thread_views(); error != Errc::kOk) return error;
   const std::string name = options_.name.empty() ? program_name() : options_.name;
   if (const Errc error = memory_->attach_slot(name, &slot_); error != Errc::kOk) return error;
   platform::step(platform::Step::kAttachSlotTaken);
   engine_ = std::make_unique<page::Engine>(*memory_, slot_, detection_);
-  random_ ^= memory_->participant(slot_).incarnation.load(std::memory_order_relaxed) << 32;
+  process_.engine = engine_.get();
+  process_.slot = slot_;
+  process_.random ^= memory_->participant(slot_).incarnation.load(std::memory_order_relaxed) << 32;
   if (durable_ != nullptr) {
     durable_->attach(slot_);
     engine_->use_log(&durable_->log());
+    process_.log = &durable_->log();
   }
   Errc error = platform::open_trace(folder_, slot_, name);
   if (error == Errc::kOk) error = open_lines(fresh);
-  if (error == Errc::kOk) error = engine_->start(tracking, fresh);
+  if (error == Errc::kOk) error = engine_->start(wanted_tracking_, fresh);
   if (error == Errc::kOk && durable_ != nullptr) error = durable_->start();
   if (error != Errc::kOk) {
     memory_->participant(slot_).state.store(0, std::memory_order_release);
     return error;
   }
+  // With exact tracking every instance changes page tables and interrupts the other cores: threads then slow each other down (bench/threads).
+  const Tracking chosen = engine_->tracking().tracking;
+  const bool keeps_pages = chosen == Tracking::kKernelHot || chosen == Tracking::kSignalHot;
+  if (thread_view_use_ == ThreadViewUse::kAuto && !keeps_pages) thread_view_use_ = ThreadViewUse::kNever;
   open_.store(true, std::memory_order_release);
   return Errc::kOk;
 }
@@ -268,9 +304,12 @@ Errc DomainImpl::attach() {
 Errc DomainImpl::close() noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_here() || runs_at_lines(lines_.get())) return fail(Errc::kInstanceRunning, "close inside an instance");
-  const std::scoped_lock guard(instance_mutex_, segments_mutex_);
+  const std::scoped_lock process(process_.mutex);
+  const ThreadViews::Stopped stopped = views_->stop();
+  const std::scoped_lock guard(segments_mutex_);
   const std::unique_lock nobody_else(use_mutex_);
   if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
   Errc result = Errc::kOk;
   if (durable_ != nullptr) {
     durable_->stop();
@@ -279,6 +318,7 @@ Errc DomainImpl::close() noexcept {
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
   open_.store(false, std::memory_order_release);
+  views_->detach();
   engine_->detach();
   for (const auto &segment : segments_) {
     // A durable domain's are in the log; its last participant syncs them.
@@ -287,8 +327,13 @@ Errc DomainImpl::close() noexcept {
     segment->base = nullptr;
   }
   segments_.clear();
-  if (lines_ != nullptr) lines_->detach();
+  if (lines_ != nullptr) {
+    lines_->detach();
+    lines_->leave_log();
+  }
   engine_.reset();
+  process_.engine = nullptr;
+  process_.log = nullptr;
   // The last one out: nothing in the shared files is needed any more, unless a segment could not be reached.
   const bool last = !memory_->anyone_alive() && memory_->versions_live() == 0;
   if (last && durable_ != nullptr && result == Errc::kOk) result = durable_->close_clean();
@@ -323,6 +368,7 @@ Errc DomainImpl::recover(const std::string &folder, const RecoverOptions &option
 DomainImpl::~DomainImpl() {
   if (platform::fork_generation() != fork_generation_) {
     // A forked child: mappings and slot are the parent's. Only the objects' memory is ours, and it is not worth the risk.
+    (void)views_.release();
     (void)engine_.release();
     (void)lines_.release();
     (void)durable_.release();
@@ -352,6 +398,9 @@ Counters DomainImpl::counters() const {
     out.lock_recoveries += of(Count::kLockRecoveries);
     out.participants_reaped += of(Count::kReaped);
     out.starvation_turns += of(Count::kTurns);
+    out.thread_view_instances += of(Count::kThreadViewInstances);
+    out.thread_view_fallbacks += of(Count::kThreadViewFallbacks);
+    out.irrevocables += of(Count::kIrrevocables);
   };
   add([&](Count c) { return state.retired_counts[static_cast<std::uint32_t>(c)]; });
   for (std::uint32_t i = 0; i < memory_->participants_high(); ++i) {
@@ -360,11 +409,12 @@ Counters DomainImpl::counters() const {
   }
   if (const storage::LogState *log = memory_->log_state(); log != nullptr) {
     out.log_bytes = log->log_bytes.load(std::memory_order_relaxed);
-    out.log_flushes = log->flushes.load(std::memory_order_relaxed);
+    out.log_flushes = log->flushes.load(std::memory_order_relaxed) - log->empty_flushes.load(std::memory_order_relaxed);
     out.log_commits = log->log_commits.load(std::memory_order_relaxed);
     out.checkpoints = log->checkpoints.load(std::memory_order_relaxed);
     out.log_files_made = log->files_made.load(std::memory_order_relaxed);
   }
+  if (lines_ != nullptr) lines_->directory().hardware().count_in(&out);
   out.recalls = state.recalls;  // racy, as every total here
   out.releases = state.releases;
   out.versions_live = memory_->versions_live();

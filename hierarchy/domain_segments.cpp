@@ -138,9 +138,10 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
     return fail(Errc::kBadArgument, name + ": names beginning with tmh. belong to the domain");
   auto segment = std::make_shared<SegmentImpl>();
   {
-    std::unique_lock<std::mutex> instance_guard(instance_mutex_, std::defer_lock);
+    std::unique_lock<std::mutex> instance_guard(process_.mutex, std::defer_lock);
     if (!runs_here()) instance_guard.lock();
     if (const Errc error = usable(); error != Errc::kOk) return error;  // closed while we waited
+    if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
     platform::FolderLock folder_lock;
     if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
     if (const Errc error = map_view(name, options, segment); error != Errc::kOk) return error;
@@ -157,7 +158,7 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
   return Errc::kOk;
 }
 
-// REQUIRES the folder lock and instance_mutex_ (or a running instance of this thread).
+// REQUIRES the folder lock and process_.mutex (or a running instance of this thread).
 Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options,
                           const std::shared_ptr<SegmentImpl> &segment) {
   const std::scoped_lock guard(segments_mutex_);
@@ -170,7 +171,9 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
   if (options.size_bytes > size_of(segment->number)) {
     if (const Errc error = extend(segment->number, options.size_bytes); error != Errc::kOk) return error;
   }
-  if (const Errc error = engine_->map(segment->number, &segment->base); error != Errc::kOk) return error;
+  if (const Errc error = engine_->map(segment->number, page::Engine::Placement::kCommon, &segment->base);
+      error != Errc::kOk)
+    return error;
   if (lines_ != nullptr) {
     const Errc error =
         lines_->add_segment(segment->number, segment->base, memory_->control().segments[segment->number].max_bytes);
@@ -185,6 +188,7 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
   segment->relocatable = options.relocatable;
   segment->name = name;
   segments_.push_back(segment);
+  segments_epoch_.fetch_add(1, std::memory_order_release);
   return Errc::kOk;
 }
 
@@ -222,8 +226,11 @@ Errc DomainImpl::unmap(const std::string &file) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_here() || runs_at_lines(lines_.get())) return fail(Errc::kInstanceRunning, "unmap inside an instance");
   const std::string name = std::filesystem::path(file).lexically_normal().string();
-  const std::scoped_lock guard(instance_mutex_, segments_mutex_);
+  const std::scoped_lock process(process_.mutex);
+  const ThreadViews::Stopped stopped = views_->stop();
+  const std::scoped_lock guard(segments_mutex_);
   if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
   bool found = false;
   for (auto it = segments_.begin(); it != segments_.end();) {
     if ((*it)->name != name) {
@@ -231,9 +238,11 @@ Errc DomainImpl::unmap(const std::string &file) noexcept {
       continue;
     }
     if (const Errc error = engine_->unmap((*it)->number); error != Errc::kOk) return fail(error, name);
+    views_->unmap((*it)->number);
     if (lines_ != nullptr) lines_->remove_segment((*it)->number);
     (*it)->base = nullptr;
     it = segments_.erase(it);
+    segments_epoch_.fetch_add(1, std::memory_order_release);
     found = true;
   }
   return found ? Errc::kOk : fail(Errc::kNotMapped, name + " is not mapped in this process");
@@ -259,6 +268,7 @@ Errc DomainImpl::extend(std::uint32_t segment, std::uint64_t size_bytes) noexcep
     return error;
   storage::Home &home = memory_->segment(segment).home;
   if (const Errc error = home.extend(size_bytes); error != Errc::kOk) return error;
+  if (const Errc error = memory_->prepare_changes(segment, size_bytes); error != Errc::kOk) return error;
   if (memory_->is_durable()) {  // before the size that promises it
     if (const Errc error = home.sync(); error != Errc::kOk) {
       memory_->log_state()->data_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
@@ -273,6 +283,13 @@ Errc DomainImpl::extend(std::uint32_t segment, std::uint64_t size_bytes) noexcep
 
 std::uint64_t DomainImpl::size_of(std::uint32_t segment) const noexcept {
   return memory_->segment_size(segment).load(std::memory_order_acquire);
+}
+
+std::vector<MappedSegment> DomainImpl::mapped_segments() const {
+  const std::scoped_lock guard(segments_mutex_);
+  std::vector<MappedSegment> all;
+  for (const auto &segment : segments_) all.push_back({segment->number, segment->base, segment->max_bytes});
+  return all;
 }
 
 std::shared_ptr<SegmentImpl> DomainImpl::segment_at(const void *address) noexcept {

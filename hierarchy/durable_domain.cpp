@@ -2,10 +2,14 @@
 #include "hierarchy/durable_domain.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 
+#include "hierarchy/directory.h"
+#include "hierarchy/line_log.h"
+#include "levels/line/line_memory.h"
 #include "levels/storage/log_files.h"
 #include "platform/failure.h"
 #include "platform/process.h"
@@ -96,6 +100,9 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   if (usable) {
     if (const Errc error = salvage(); error != Errc::kOk) return error;
   }
+  // Level 1's commits are in the log, or in none; its lines are all free in what recovery makes.
+  line::LineMemory::remove_files(memory_.folder());
+  hierarchy::Directory::remove_files(memory_.folder());
   if (const Errc error = memory_.start_over(); error != Errc::kOk) return error;
   storage::RecoveryOptions how;
   how.until_lsn = options.until_lsn;
@@ -124,14 +131,26 @@ Errc DurableDomain::salvage() noexcept {
   if (log.error.load(std::memory_order_relaxed) != 0 || log.generation != checkpoint.generation ||
       log.file_bytes != checkpoint.log_file_bytes)
     return Errc::kOk;
-  const std::uint64_t before = log.durable_clock.load(std::memory_order_relaxed);
+  const std::uint64_t before = log.log_commits.load(std::memory_order_relaxed);
   page::ConsistencyTree(memory_, 0, page::ConsistencyTree::Role::kGivesBack).repair();
-  page::DurableLog dead(memory_, 0, platform::lock_tag(0, 0), GroupCommit{});
-  const Errc error = dead.write_alone();
-  if (error == Errc::kOk) recovery_.salvaged = log.durable_clock.load(std::memory_order_relaxed) - before;
+  const Errc error = salvage_log();
+  if (error == Errc::kOk) recovery_.salvaged = log.log_commits.load(std::memory_order_relaxed) - before;
   step(Step::kRecoverySalvaged);
   // Damaged shared memory holds nothing that was acknowledged as durable: the log decides.
   return error == Errc::kCorrupt ? Errc::kOk : error;
+}
+
+Errc DurableDomain::salvage_log() noexcept {
+  page::DurableLog dead(memory_, 0, platform::lock_tag(0, 0), GroupCommit{});
+  if (::access((memory_.folder() + "/tmh.line.state").c_str(), F_OK) != 0) return dead.write_alone();
+  line::LineMemory lines;
+  bool found = false;
+  if (const Errc error = lines.open(memory_.folder(), &found); error != Errc::kOk) return error;
+  LineLog line_log(memory_, lines, dead, nullptr);
+  if (found) dead.use_lower(&line_log);
+  const Errc error = dead.write_alone();
+  lines.close(false);
+  return error;
 }
 
 Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexcept {
@@ -144,7 +163,8 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   s.version = storage::kLogStateVersion;
   s.generation = report.generation;
   s.file_bytes = checkpoint.log_file_bytes;
-  s.point[0] = storage::FlushPoint{memory_.state().log_head.load(std::memory_order_relaxed), report.next_lsn, clock, 0};
+  s.point[0] = storage::FlushPoint{memory_.state().log_head.load(std::memory_order_relaxed), report.next_lsn, clock,
+                                   0};  // level 1's clock begins anew
   s.durable_lsn.store(report.next_lsn, std::memory_order_relaxed);
   s.durable_position.store(s.point[0].position, std::memory_order_relaxed);
   s.durable_clock.store(clock, std::memory_order_relaxed);
@@ -174,17 +194,23 @@ void DurableDomain::attach(std::uint32_t slot) noexcept {
   tree_ = std::make_unique<page::ConsistencyTree>(memory_, slot, page::ConsistencyTree::Role::kGivesBack);
 }
 
-Errc DurableDomain::flush() noexcept { return log_->flush(memory_.state().clock.load(std::memory_order_acquire)); }
+Errc DurableDomain::flush() noexcept { return log_->flush_all(); }
 
 Errc DurableDomain::close_clean() noexcept {
   if (const Errc error = flush(); error != Errc::kOk) return error;
+  if (memory_.has_separate_homes()) {
+    // A dead thread's writes to a segment that nobody here knows are in the log: the next open brings them home.
+    if (!log_->lower()->is_home(log_->line_clock())) return Errc::kOk;
+    if (const Errc error = log_->changed().take(); error != Errc::kOk) return error;
+    if (const Errc error = write_changed_pages(); error != Errc::kOk) return error;
+  }
   if (const Errc error = sync_data_files(Pace::kAtOnce); error != Errc::kOk) return error;
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   CheckpointV1 next = checkpoint_file_.current();
   const storage::FlushPoint point = log_->point();
   next.generation = state().generation;
   next.lsn = next.durable_lsn = point.lsn;
-  next.stamp = point.clock;
+  next.stamp = point.stamp();
   next.time_ns = platform::wall_clock_ns();
   next.is_clean = 1;
   return checkpoint_file_.store(next);
@@ -229,7 +255,7 @@ bool DurableDomain::checkpoint_is_due() const noexcept {
 void DurableDomain::keep_house() noexcept {
   const auto tick = std::chrono::milliseconds(std::clamp(options_.flush_interval_ms, 1u, kTickMsMax));
   const std::uint64_t interval_ns = std::uint64_t{options_.flush_interval_ms} * 1'000'000;
-  std::uint64_t clock_before = 0, seen_ns = platform::monotonic_ns();
+  std::uint64_t clock_before = 0, line_before = 0, seen_ns = platform::monotonic_ns();
   std::unique_lock guard(stop_mutex_);
   while (!stopping_) {
     stop_event_.wait_for(guard, tick);
@@ -237,7 +263,8 @@ void DurableDomain::keep_house() noexcept {
     guard.unlock();
     // What was committed one interval ago is durable now: within two intervals, whoever committed it.
     if (const std::uint64_t now = platform::monotonic_ns(); now - seen_ns >= interval_ns) {
-      (void)log_->flush(clock_before);
+      (void)log_->flush(clock_before, line_before);
+      line_before = log_->line_clock();
       clock_before = memory_.state().clock.load(std::memory_order_acquire);
       seen_ns = now;
     }

@@ -48,6 +48,7 @@ class DurableDomain {
   [[nodiscard]] Errc close_clean() noexcept;
 
   [[nodiscard]] page::DurableLog &log() const noexcept { return *log_; }
+  [[nodiscard]] const GroupCommit &group() const noexcept { return group_; }
   [[nodiscard]] bool is_strict() const noexcept { return is_strict_; }
   [[nodiscard]] bool early_release() const noexcept { return options_.early_release; }
   [[nodiscard]] const RecoveryInfo &recovery() const noexcept { return recovery_; }
@@ -64,12 +65,14 @@ class DurableDomain {
   [[nodiscard]] Errc create_files() noexcept;
   [[nodiscard]] Errc open_checkpoint_file() noexcept;
   [[nodiscard]] Errc salvage() noexcept;
+  [[nodiscard]] Errc salvage_log() noexcept;
   [[nodiscard]] Errc init_log_state(const storage::RecoveryReport &report) noexcept;
   [[nodiscard]] Errc checkpoint_locked() noexcept;
   [[nodiscard]] bool collect_up_to(std::uint64_t fence, std::uint64_t patience_ns) noexcept;
   [[nodiscard]] std::uint64_t move_fence() noexcept;
   enum class Pace : std::uint8_t { kAtOnce, kGentle };
   [[nodiscard]] Errc sync_data_files(Pace pace) noexcept;
+  [[nodiscard]] Errc write_changed_pages() noexcept;
   [[nodiscard]] Errc copy_data_files(const std::string &folder) noexcept;
   [[nodiscard]] Errc copy_to(const std::string &folder) noexcept;
   [[nodiscard]] std::uint64_t log_file_bytes() const noexcept;

@@ -16,12 +16,20 @@ using platform::fail;
 constinit thread_local bool advice_idle __attribute__((tls_model("initial-exec"))) = false;
 
 namespace {
-// The domain whose instance this thread runs. A child forked inside an instance inherits it, but runs nothing.
+// The instance of level 2 that this thread runs. A child forked inside an instance inherits it, but runs nothing.
 struct Running {
-  const DomainImpl *domain = nullptr;
+  DomainImpl *domain = nullptr;
+  PageRunner *runner = nullptr;
   std::uint32_t fork_generation = 0;
 };
 constinit thread_local Running running;
+// The one before. Others may have used the runner since.
+struct Ended {
+  const DomainImpl *domain = nullptr;
+  bool in_thread_view = false;
+  std::uint64_t snapshot = 0;
+};
+constinit thread_local Ended ended;
 
 std::string no_policy(std::string_view spec) {
   std::string text("'");
@@ -41,7 +49,9 @@ bool DomainImpl::runs_here() const noexcept {
   return running.domain == this && running.fork_generation == platform::fork_generation();
 }
 
-std::uint32_t DomainImpl::depth() const noexcept { return runs_here() ? static_cast<std::uint32_t>(nest_.size()) : 0; }
+std::uint32_t DomainImpl::depth() const noexcept {
+  return runs_here() ? static_cast<std::uint32_t>(running.runner->nest.size()) : 0;
+}
 
 Errc DomainImpl::usable() const noexcept {
   if (platform::fork_generation() != fork_generation_)
@@ -50,94 +60,144 @@ Errc DomainImpl::usable() const noexcept {
   return Errc::kOk;
 }
 
-Errc DomainImpl::begin(bool is_query) noexcept {
+// Whoever has views of its own stays with them: its hot pages are there. A thread that never finds the process's views in use needs none.
+PageRunner &DomainImpl::lock_runner(RunsIn where, bool *fell_back) noexcept {
+  *fell_back = where == RunsIn::kProcessViewInstead;
+  if (where == RunsIn::kThreadView && thread_view_use_ != ThreadViewUse::kNever) {
+    const bool may_share = thread_view_use_ == ThreadViewUse::kAuto && views_->own() == nullptr;
+    if (may_share && process_.mutex.try_lock()) return process_;
+    if (ThreadView *view = views_->lock_own(); view != nullptr) return view->runner();
+    *fell_back = true;
+  }
+  process_.mutex.lock();
+  return process_;
+}
+
+// The one whose attempt this thread has just ended.
+PageRunner &DomainImpl::last_runner() noexcept {
+  ThreadView *view = ended.domain == this && ended.in_thread_view ? views_->own() : nullptr;
+  return view != nullptr ? view->runner() : process_;
+}
+
+Errc DomainImpl::begin(bool is_query, RunsIn where) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_here()) {
-    if (nest_.front() && !is_query) return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
-    nest_.push_back(is_query);
+    std::vector<bool> &nest = running.runner->nest;
+    if (nest.front() && !is_query) return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
+    nest.push_back(is_query);
     return Errc::kOk;
   }
-  if (running.domain != nullptr && running.fork_generation == platform::fork_generation())
-    return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
-  instance_mutex_.lock();
-  if (const Errc error = usable(); error != Errc::kOk) {  // closed while we waited
-    instance_mutex_.unlock();
+  if (page_instance_here()) return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
+  bool fell_back = false;
+  PageRunner &runner = lock_runner(where, &fell_back);
+  Errc error = usable();  // closed while we waited?
+  if (error == Errc::kOk) error = begin_on(runner, is_query);
+  if (error != Errc::kOk) {
+    runner.mutex.unlock();
     return error;
   }
-  if (attempts_ == 0 || !policy_.keep_age) age_ = detection_ == Detection::kEager ? engine_->begin_age() : 0;
-  if (!is_query && hierarchy::take_turn(policy_, attempts_)) {
-    engine_->take_turn();
-    holds_turn_ = true;
+  if (fell_back) count_thread_view_fallback();
+  advice_idle = runner.engine->is_steady();
+  running = {this, &runner, fork_generation_};
+  runner.nest.push_back(is_query);
+  if (runner.view != nullptr) {
+    runner.view->participant().add(storage::Count::kThreadViewInstances, 1);
+    runner.view->enter();
   }
-  if (const Errc error = engine_->begin(is_query, age_, policy_.conflict); error != Errc::kOk) {
-    leave_turn();
-    instance_mutex_.unlock();
-    return error;
-  }
-  if (durable_ != nullptr && !durable_->early_release()) {
-    if (const Errc error = durable_->log().wait(engine_->snapshot()); error != Errc::kOk) {
-      engine_->abort(AbortCause::kUser);
-      leave_turn();
-      instance_mutex_.unlock();
-      return error;
-    }
-  }
-  advice_idle = engine_->is_steady();
-  running = {this, fork_generation_};
-  nest_.push_back(is_query);
   return Errc::kOk;
 }
 
-// At every end, committed or not: whoever gives up after an abort must not keep others waiting.
-void DomainImpl::leave_turn() noexcept {
-  if (holds_turn_) engine_->leave_turn();
-  holds_turn_ = false;
+// REQUIRES the runner's mutex.
+Errc DomainImpl::begin_on(PageRunner &runner, bool is_query) noexcept {
+  page::Engine &engine = *runner.engine;
+  if (runner.view == nullptr)
+    if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
+  if (runner.attempts == 0 || !policy_.keep_age) runner.age = detection_ == Detection::kEager ? engine.begin_age() : 0;
+  if (!is_query && hierarchy::take_turn(policy_, runner.attempts)) {
+    engine.take_turn();
+    runner.holds_turn = true;
+  }
+  if (const Errc error = engine.begin(is_query, runner.age, policy_.conflict); error != Errc::kOk) {
+    leave_turn(runner);
+    return error;
+  }
+  if (durable_ == nullptr || durable_->early_release()) return Errc::kOk;
+  const Errc error = runner.log->wait(engine.snapshot(), engine.line_snapshot());
+  if (error != Errc::kOk) {
+    engine.abort(AbortCause::kUser);
+    leave_turn(runner);
+  }
+  return error;
 }
 
-void DomainImpl::finish() noexcept {
-  nest_.clear();
+// REQUIRES an instance of this thread on the process's views.
+void DomainImpl::count_thread_view_fallback() noexcept {
+  memory_->participant(slot_).add(storage::Count::kThreadViewFallbacks, 1);
+}
+
+// At every end, committed or not: whoever gives up after an abort must not keep others waiting.
+void DomainImpl::leave_turn(PageRunner &runner) noexcept {
+  if (runner.holds_turn) runner.engine->leave_turn();
+  runner.holds_turn = false;
+}
+
+void DomainImpl::finish(PageRunner &runner) noexcept {
+  if (runner.view != nullptr) ThreadView::leave();
+  ended = {this, runner.view != nullptr, runner.engine->snapshot()};
+  runner.nest.clear();
   advice_idle = false;
   running = {};
-  instance_mutex_.unlock();
+  runner.mutex.unlock();
 }
 
 Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  if (nest_.back() != is_query)
+  PageRunner &runner = *running.runner;
+  if (runner.nest.back() != is_query)
     return fail(Errc::kNestedMisuse, is_query ? "end_query() ends an update" : "end() ends a query");
-  if (nest_.size() > 1) {
-    nest_.pop_back();
-    *status = engine_->validate();
+  if (runner.nest.size() > 1) {
+    runner.nest.pop_back();
+    *status = runner.engine->validate();
     return Errc::kOk;
   }
-  const page::Engine::Outcome outcome = engine_->end();
+  const page::Engine::Outcome outcome = runner.engine->end();
   *status = outcome.status;
   if (outcome.status == Status::kAborted && counts_as_attempt(outcome.cause)) {
-    ++attempts_;
-    clock_at_abort_ = memory_->state().clock.load(std::memory_order_relaxed);
+    ++runner.attempts;
+    runner.clock_at_abort = memory_->state().clock.load(std::memory_order_relaxed);
   } else if (!is_query) {
-    attempts_ = 0;
+    runner.attempts = 0;
   }
-  leave_turn();
+  leave_turn(runner);
   Errc error = Errc::kOk;
   if (outcome.query_wrote != 0) {
+    const std::uintptr_t at =
+        runner.view != nullptr ? runner.view->common_address(outcome.query_wrote) : outcome.query_wrote;
     char text[32];
-    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(outcome.query_wrote));
-    const auto segment = segment_at(reinterpret_cast<const void *>(outcome.query_wrote));
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(at));
+    const auto segment = segment_at(reinterpret_cast<const void *>(at));
     error = fail(Errc::kQueryWrote, std::string("store to ") + text + (segment ? " in " + segment->name : ""));
   } else if (outcome.error != Errc::kOk) {
     if (platform::failure_detail().empty()) error = fail(outcome.error, "no room for the instance's versions");
     error = outcome.error;
   }
   if (error != Errc::kOk || !must_wait(outcome.status, durability)) {
-    finish();
+    finish(runner);
     return error;
   }
   const auto open = keep_open();
-  finish();
-  // Without instance_mutex_: other threads of this process may run meanwhile, and join the group.
-  return durable_->log().wait(outcome.durable_at);
+  page::DurableLog &log = *runner.log;
+  finish(runner);
+  // Without the runner's mutex: other threads of this process may run on its views meanwhile, and join the group.
+  return log.wait(outcome.durable_at, outcome.durable_line);
+}
+
+Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) noexcept {
+  if (!must_wait(Status::kCommitted, durability)) return Errc::kOk;
+  const auto open = keep_open();
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  return durable_->log().wait_lower(line);
 }
 
 // When a strict commit returns, everything that it read and wrote is durable (D1).
@@ -146,20 +206,41 @@ bool DomainImpl::must_wait(Status status, Durability durability) const noexcept 
   return durability == Durability{} ? durable_->is_strict() : durability == Durability::kStrict;
 }
 
-Errc DomainImpl::abort() noexcept {
+Errc DomainImpl::become_irrevocable(bool *is_pending) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  engine_->abort(AbortCause::kUser);
-  attempts_ = 0;
-  leave_turn();
-  finish();
+  PageRunner &runner = *running.runner;
+  if (runner.nest.front()) return fail(Errc::kNestedMisuse, "a query cannot become irrevocable; it never aborts");
+  runner.holds_turn = true;
+  const Errc error = runner.engine->become_irrevocable(is_pending);
+  if (error != Errc::kOk && platform::failure_detail().empty())
+    return fail(error, "no room for what the instance has written so far");
+  return error;
+}
+
+void become_irrevocable_here() {
+  bool is_pending = true;
+  check(running.domain->become_irrevocable(&is_pending));
+  if (!is_pending) throw RetryNow{false};
+}
+
+bool irrevocable_here() noexcept { return page_instance_here() && running.runner->engine->irrevocable(); }
+
+Errc DomainImpl::abort(AbortCause cause) noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;
+  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
+  PageRunner &runner = *running.runner;
+  runner.engine->abort(cause);
+  runner.attempts = 0;
+  leave_turn(runner);
+  finish(runner);
   return Errc::kOk;
 }
 
 Errc DomainImpl::validate(Status *status) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  *status = engine_->validate();
+  *status = running.runner->engine->validate();
   return Errc::kOk;
 }
 
@@ -171,19 +252,24 @@ Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) n
   }
   if (access != Access::kRead && access != Access::kReadWrite)
     return fail(Errc::kBadArgument, "access is neither read nor read-write");
-  if (engine_->advise(reinterpret_cast<std::uintptr_t>(address), bytes, access == Access::kReadWrite)) return Errc::kOk;
+  const PageRunner &runner = *running.runner;
+  auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (runner.view != nullptr) at = runner.view->own_address(at);
+  if (runner.engine->advise(at, bytes, access == Access::kReadWrite)) return Errc::kOk;
   return fail(Errc::kNotMapped, "the address belongs to no segment of this domain");
 }
 
 void DomainImpl::backoff() noexcept {
   if (usable() != Errc::kOk || runs_here()) return;
-  const bool progressed = memory_->state().clock.load(std::memory_order_relaxed) != clock_at_abort_;
-  const std::uint64_t bound = hierarchy::backoff_ns_max(policy_.backoff, attempts_, policy_.backoff_us_max, progressed);
+  PageRunner &runner = last_runner();
+  const bool progressed = memory_->state().clock.load(std::memory_order_relaxed) != runner.clock_at_abort;
+  const std::uint64_t bound =
+      hierarchy::backoff_ns_max(policy_.backoff, runner.attempts, policy_.backoff_us_max, progressed);
   if (bound == 0) return;
-  random_ ^= random_ << 13;  // xorshift64: spreads processes, needs no quality
-  random_ ^= random_ >> 7;
-  random_ ^= random_ << 17;
-  const std::uint64_t wait_ns = (random_ + slot_) % bound;
+  runner.random ^= runner.random << 13;  // xorshift64: spreads processes, needs no quality
+  runner.random ^= runner.random >> 7;
+  runner.random ^= runner.random << 17;
+  const std::uint64_t wait_ns = (runner.random + runner.slot) % bound;
   const timespec wait{0, static_cast<long>(wait_ns)};
   nanosleep(&wait, nullptr);
 }
@@ -193,7 +279,7 @@ void DomainImpl::await_change() noexcept {
   constexpr long kPauseNsMin = 20'000,
                  kPauseNsMax = 1'000'000;  // nobody is woken: a change is seen within a millisecond
   if (usable() != Errc::kOk || runs_here()) return;
-  const std::uint64_t seen = engine_->snapshot();
+  const std::uint64_t seen = ended.domain == this ? ended.snapshot : engine_->snapshot();
   for (long pause_ns = kPauseNsMin; memory_->state().clock.load(std::memory_order_acquire) == seen;
        pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
     const timespec pause{0, pause_ns};
@@ -202,8 +288,8 @@ void DomainImpl::await_change() noexcept {
 }
 
 std::uint64_t DomainImpl::collect() noexcept {
-  if (runs_here()) return engine_->collect();
-  const std::scoped_lock guard(instance_mutex_);
+  if (runs_here()) return running.runner->engine->collect();
+  const std::scoped_lock guard(process_.mutex);
   return usable() == Errc::kOk ? engine_->collect() : 0;
 }
 
@@ -212,7 +298,8 @@ Errc DomainImpl::set_policy(std::string_view spec) noexcept {
   if (runs_here()) return fail(Errc::kInstanceRunning, "the policy changes between instances");
   Policy parsed;
   if (const Errc error = parse(spec, &parsed); error != Errc::kOk) return fail(error, no_policy(spec));
-  const std::scoped_lock guard(instance_mutex_);
+  const std::scoped_lock guard(process_.mutex);
+  const ThreadViews::Stopped stopped = views_->stop();
   policy_ = parsed;
   return Errc::kOk;
 }

@@ -57,8 +57,9 @@ thread_local ThreadsHere threads_here;
 constinit thread_local ThreadOf last_used{0, nullptr};
 }  // namespace
 
-LineDomain::LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross)
+LineDomain::LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross, bool with_hardware)
     : memory_(memory), slot_(slot), cross_(cross), directory_(memory, lines_, slot), serial_(++serials) {
+  if (with_hardware) hardware_ = std::make_unique<hierarchy::HardwareLines>(memory, directory_.hardware());
   const std::scoped_lock guard(living().mutex);
   living().domains.emplace(serial_, this);
 }
@@ -87,7 +88,19 @@ Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
 
 Errc LineDomain::open(const std::string &folder) noexcept {
   bool found = false;
-  return lines_.open(folder, &found);
+  if (const Errc error = lines_.open(folder, &found); error != Errc::kOk) return error;
+  return directory_.open(folder);
+}
+
+void LineDomain::use_log(page::DurableLog *log) {
+  log_ = log;
+  line_log_ = std::make_unique<LineLog>(memory_, lines_, *log, this);
+  log->use_lower(line_log_.get());
+}
+
+void LineDomain::leave_log() noexcept {
+  if (line_log_ != nullptr) line_log_->forget_upper();
+  engine_ = nullptr;
 }
 
 Errc LineDomain::add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept {
@@ -95,7 +108,13 @@ Errc LineDomain::add_segment(std::uint32_t number, std::byte *view, std::uint64_
   if (const Errc error = lines_.add_segment({number, view, max_bytes, max_bytes, &memory_.segment(number).home});
       error != Errc::kOk)
     return error;
-  return directory_.open_segment(number, max_bytes);
+  if (const Errc error = directory_.open_segment(number, max_bytes); error != Errc::kOk) return error;
+  return hardware_ == nullptr ? Errc::kOk : hardware_->add_segment(number, view, max_bytes);
+}
+
+void LineDomain::remove_segment(std::uint32_t number) noexcept {
+  if (hardware_ != nullptr) hardware_->remove_segment(number);
+  lines_.remove_segment(number);
 }
 
 void LineDomain::detach() noexcept {
@@ -104,6 +123,7 @@ void LineDomain::detach() noexcept {
 }
 
 void LineDomain::close(bool last) noexcept {
+  hardware_.reset();
   lines_.close(last);
   if (last) hierarchy::Directory::remove_files(memory_.folder());
 }
@@ -125,7 +145,7 @@ line::SoftwareThread *LineDomain::thread(Errc *error) noexcept {
     last_used = entry;
     return entry.thread;
   }
-  auto made = std::make_unique<line::SoftwareThread>(lines_, *this);
+  auto made = std::make_unique<line::SoftwareThread>(lines_, *this, line_log_.get());
   *error = made->attach(slot_, memory_.participant(slot_).incarnation.load(std::memory_order_relaxed));
   if (*error != Errc::kOk) return nullptr;
   last_used = {serial_, made.get()};
@@ -149,10 +169,17 @@ hierarchy::Release LineDomain::try_release(PageId page, bool fail_users, bool lo
 UpperAnswer LineDomain::ask(PageId page, std::uint32_t) noexcept {
   std::uint64_t deadline_ns = 0;
   long pause_ns = kPauseNsMin;
-  for (bool look_for_dead = false;;) {
-    if (try_release(page, cross_ == CrossPolicy::kAbortUpper, look_for_dead) == Release::kReleased) {
+  for (bool look_for_dead = false, is_flushed = false;;) {
+    const Release answer = try_release(page, cross_ == CrossPolicy::kAbortUpper, look_for_dead);
+    if (answer == Release::kReleased) {
       ++pages_granted;
       return UpperAnswer::kGranted;
+    }
+    // Versions stay until they are durable, and nobody may be about to write the log.
+    if (answer == Release::kVersions && log_ != nullptr && !is_flushed) {
+      is_flushed = true;
+      (void)log_->flush(memory_.state().clock.load(std::memory_order_acquire));
+      continue;
     }
     if (look_for_dead) return UpperAnswer::kRefused;
     if (cross_ == CrossPolicy::kAbortLower) return UpperAnswer::kBusy;
@@ -164,6 +191,38 @@ UpperAnswer LineDomain::ask(PageId page, std::uint32_t) noexcept {
     nanosleep(&pause, nullptr);
     if (cross_ == CrossPolicy::kWaitForUpper) pause_ns = std::min(2 * pause_ns, kPauseNsMax);
   }
+}
+
+std::uint32_t LineDomain::give_to_hardware() noexcept {
+  // 4 MiB of pages: a transaction that touches more exceeds every level-1 and level-2 cache, hence RTM.
+  constexpr std::size_t kPagesMax = 1024;
+  std::uint32_t fresh = 0;
+  engine_->lock_domain();
+  engine_->visit_taken(kPagesMax, [&](PageId page) {
+    if (directory_.release_to_hardware(page) == Release::kReleased && !hardware_->is_open(page)) ++fresh;
+  });
+  engine_->unlock_domain();
+  return fresh;
+}
+
+bool LineDomain::await_upper() noexcept {
+  constexpr int kSpins = 200;  // 5 to 10 us: a small instance of level 2
+  for (int spin = 0; spin < kSpins; ++spin) {
+    if (!hardware_->any_pin()) return true;
+    _mm_pause();
+  }
+  if (cross_ == CrossPolicy::kAbortLower) return false;
+  const std::uint64_t deadline_ns = platform::monotonic_ns() + kBudgetNs;
+  for (long pause_ns = kPauseNsMin; platform::monotonic_ns() < deadline_ns;
+       pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
+    const timespec pause{0, pause_ns};
+    nanosleep(&pause, nullptr);
+    if (!hardware_->any_pin()) return true;
+  }
+  engine_->lock_domain();
+  engine_->reap_dead();
+  engine_->unlock_domain();
+  return !hardware_->any_pin();
 }
 
 bool LineDomain::any_pin() noexcept {

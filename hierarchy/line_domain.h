@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "hierarchy/directory.h"
+#include "hierarchy/hardware_lines.h"
+#include "hierarchy/line_log.h"
 #include "levels/line/software.h"
 #include "levels/line/upper.h"
 
@@ -24,7 +26,8 @@ inline constinit thread_local std::uint32_t pages_granted = 0;
 
 class LineDomain final : public line::Upper {
  public:
-  LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross);
+  // with_hardware: RTM works here, and was not declined.
+  LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross, bool with_hardware);
   ~LineDomain() override;
 
   // Finishes what threads of level 1 left when the last process of the domain died, and removes level 1's files.
@@ -33,8 +36,14 @@ class LineDomain final : public line::Upper {
   // REQUIRES the folder lock.
   [[nodiscard]] Errc open(const std::string &folder) noexcept;
   void use_engine(page::Engine *engine) noexcept { engine_ = engine; }
+  // Durable domains: before the first instance of either level.
+  void use_log(page::DurableLog *log);
+  // Null: a volatile domain. For every other writer of the log in this process.
+  [[nodiscard]] page::LowerLog *log() noexcept { return line_log_.get(); }
+  // Durable domains, after detach(): what is still undecided is the dead's, and of this domain's segments.
+  void leave_log() noexcept;
   [[nodiscard]] Errc add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept;
-  void remove_segment(std::uint32_t number) noexcept { lines_.remove_segment(number); }
+  void remove_segment(std::uint32_t number) noexcept;
   // Gives all contexts of this process back. REQUIRES: none of its threads runs an instance at level 1.
   void detach() noexcept;
   void drop(line::SoftwareThread *thread) noexcept;  // its thread ends
@@ -44,6 +53,13 @@ class LineDomain final : public line::Upper {
   [[nodiscard]] line::SoftwareThread *thread(Errc *error) noexcept;
   [[nodiscard]] hierarchy::Directory &directory() noexcept { return directory_; }
   [[nodiscard]] line::LineMemory &memory() noexcept { return lines_; }
+  // Null: this process runs no RTM.
+  [[nodiscard]] hierarchy::HardwareLines *hardware() noexcept { return hardware_.get(); }
+  // Pages that level 2 has for this process go to the hardware level, as many as one transaction may need. Returns how many of them were not
+  // accessible in line mode before. REQUIRES the mutex of the process's PageRunner.
+  [[nodiscard]] std::uint32_t give_to_hardware() noexcept;
+  // No instance of level 2 runs any more; false: after the budget of a cross-level conflict there still is one.
+  [[nodiscard]] bool await_upper() noexcept;
 
   // line::Upper
   [[nodiscard]] line::UpperAnswer ask(storage::PageId page, std::uint32_t attempt) noexcept override;
@@ -59,7 +75,10 @@ class LineDomain final : public line::Upper {
   const std::uint32_t slot_;
   const CrossPolicy cross_;
   hierarchy::Directory directory_;
+  std::unique_ptr<hierarchy::HardwareLines> hardware_;
   page::Engine *engine_ = nullptr;
+  page::DurableLog *log_ = nullptr;
+  std::unique_ptr<LineLog> line_log_;  // durable domains
   std::mutex threads_mutex_;
   std::vector<std::unique_ptr<line::SoftwareThread>> threads_;
   const std::uint64_t

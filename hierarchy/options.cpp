@@ -54,6 +54,8 @@ constexpr Spelling<EscalationKind> kEscalations[] = {
 };
 constexpr Spelling<LineChoice> kLines[] = {
     {"auto", LineChoice::kAuto}, {"software", LineChoice::kSoftware}, {"rtm", LineChoice::kRtm}};
+constexpr Spelling<ThreadViewUse> kThreadViews[] = {
+    {"auto", ThreadViewUse::kAuto}, {"always", ThreadViewUse::kAlways}, {"never", ThreadViewUse::kNever}};
 constexpr Spelling<Detection> kDetections[] = {{"lazy", Detection::kLazy}, {"eager", Detection::kEager}};
 
 constexpr std::string_view kBackoffMaxKey = "backoff-us-max=";
@@ -175,6 +177,9 @@ Errc parse(std::string_view spec, Policy *out) noexcept {
 Errc parse(std::string_view spec, Tracking *out) noexcept {
   return parse_enum(kTrackings, spec, out, Errc::kBadTracking);
 }
+Errc parse(std::string_view spec, ThreadViewUse *out) noexcept {
+  return parse_enum(kThreadViews, spec, out, Errc::kBadLevels);
+}
 Errc parse(std::string_view spec, LineChoice *out) noexcept { return parse_enum(kLines, spec, out, Errc::kBadLevels); }
 Errc parse(std::string_view spec, Detection *out) noexcept {
   return parse_enum(kDetections, spec, out, Errc::kBadDetection);
@@ -266,6 +271,7 @@ std::string to_string(const Policy &policy) {
 }
 
 const char *to_string(Tracking tracking) noexcept { return spell(kTrackings, tracking); }
+const char *to_string(ThreadViewUse use) noexcept { return spell(kThreadViews, use); }
 const char *to_string(LineChoice line) noexcept { return spell(kLines, line); }
 const char *to_string(Detection detection) noexcept { return spell(kDetections, detection); }
 
@@ -277,6 +283,7 @@ const char *policy_values() noexcept {
 const char *tracking_values() noexcept { return "auto, signal, signal-hot, kernel, kernel-hot"; }
 const char *detection_values() noexcept { return "lazy, eager"; }
 const char *line_values() noexcept { return "auto, software, rtm"; }
+const char *thread_view_values() noexcept { return "auto, always, never"; }
 const char *levels_values() noexcept { return "page, hybrid"; }
 const char *cross_policy_values() noexcept { return "abort-lower, abort-upper, recall-and-wait, wait-for-upper"; }
 const char *escalation_values() noexcept {

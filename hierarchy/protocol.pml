@@ -9,6 +9,7 @@
  * Waiting:   a guard that blocks. So a deadlock is an invalid end state, and as no cycle exists (tests/protocol.py searches for
  *            non-progress cycles) every instance that does not die ends: every requester is answered.
  * Values:    what process p writes is p; 0 is what was there in the beginning. So a value names its writer.
+ * Hardware:  LEVEL 3 is RTM: a transaction is one atomic step, whose guard is the gate. Each process is one of its own, so modes do not show.
  * Faults:    PLANT=n plants the n-th fault of PROTOCOL.md's list.
  */
 #ifndef PROCESSES
@@ -39,7 +40,13 @@
 #ifndef UP1
 #define UP1 0
 #endif
-/* LEVELi: 0 (no such process), 1, 2.  Ri, Wi: lines read, written.  DOWNi: 1: from the last line to the first.
+#ifndef H0
+#define H0 0 /* 1: page 0 begins in H */
+#endif
+#ifndef H1
+#define H1 0
+#endif
+/* LEVELi: 0 (no such process), 1, 2, 3 (RTM; HARDWARE must be set).  Ri, Wi: lines read, written.  DOWNi: 1: from the last line to the first.
  * AFTERi: the set of processes that have ended (not died) before it begins. */
 #define IN(mask, i) ((((mask) >> (i)) & 1) != 0)
 #if PROCESSES == 3
@@ -48,7 +55,7 @@
 #endif
 #define LEVEL(i) ((i) == 1 -> LEVEL1 : ((i) == 2 -> LEVEL2 : ((i) == 3 -> LEVEL3 : LEVEL4)))
 /* May process i ever run at level `level`? */
-#define LEVELS(i, level) (LEVEL(i) == level || level == 2 && ESCALATE)
+#define LEVELS(i, level) (LEVEL(i) == level || level == 2 && (ESCALATE || LEVEL(i) == 3))
 #define WRITES(i) ((i) == 1 -> W1 : ((i) == 2 -> W2 : ((i) == 3 -> W3 : W4)))
 #if PROCESSES == 3
 #define ANY2(x, Q) (x(Q, 1) || x(Q, 2) || x(Q, 3))
@@ -70,7 +77,16 @@
 byte own[NL], ver[NL];             /* line word: locked by (0: nobody), version, ... */
 bool up[NL];                       /* ... U */
 byte home[NL];
+#ifdef HARDWARE
+byte at2[2];                       /* page word: 0: L; 1: at level 2; 2: H */
+byte epoch, hardware;              /* moves to and from H; pages that are there by the moves so far */
+#define IS_AT2(Q) (at2[Q] == 1)
+#define IS_H(Q) (at2[Q] == 2)
+#else
 bool at2[2];                       /* page word: at level 2; else L */
+#define IS_AT2(Q) at2[Q]
+#define IS_H(Q) false
+#endif
 byte res[2];                       /* residents */
 byte moving;                       /* page + 1 */
 byte domain;                       /* holder of the domain lock */
@@ -98,15 +114,19 @@ hidden byte a, b, k, x, best;
  * S1: R or W here => L there: all but U counts as R or W. S2: R or W there => U here. S3: N there => no R or W here. S4: one W. S5: there is no
  * level 3: a page word has no U. */
 #define RUNS(Q, i) (IN(res[Q], i) && pin[i] != NONE)
-#define HELD(Q) (at2[Q] && ANY2(RUNS, Q))
+#define HELD(Q) (IS_AT2(Q) && ANY2(RUNS, Q))
 #define S13(q) (up[q] || !at2[PAGE_OF(q)])
 #define S2(q) (up[q] || !HELD(PAGE_OF(q)))
 #define ONE_STATE(q) (!up[q] || own[q] == 0)
 #define RULES_OF(q) S13(q) && S2(q) && ONE_STATE(q)
+#define HAS(Q, i) (version[i] && TOUCHES(WRITES(i), Q))
+#define HAS_VERSION(Q) ANY2(HAS, Q)
+/* A page in H: level 2 has neither a version nor a resident of it. */
+#define H_RULE(Q) (!IS_H(Q) || res[Q] == 0 && !HAS_VERSION(Q))
 #if NL == 2
-#define RULES assert(RULES_OF(0) && RULES_OF(1))
+#define RULES assert(RULES_OF(0) && RULES_OF(1) && H_RULE(0) && H_RULE(1))
 #else
-#define RULES assert(RULES_OF(0) && RULES_OF(1) && RULES_OF(2))
+#define RULES assert(RULES_OF(0) && RULES_OF(1) && RULES_OF(2) && H_RULE(0) && H_RULE(1))
 #endif
 
 /* W(action): a step that writes. THEN(action, next): the same, and control goes on with `next`. CUT parts what only the holder of the domain lock
@@ -284,10 +304,45 @@ inline collect() {
   a = 0; x = 0; k = 0; best = 0
 }
 
-#define HAS(Q, i) (version[i] && TOUCHES(WRITES(i), Q))
-#define HAS_VERSION(Q) ANY2(HAS, Q)
 #define SINCE(Q, s, i) (p != i && commit2[i] > (s) && TOUCHES(WRITES(i), Q))
 #define COMMITTED_SINCE(Q, s) ANY3(SINCE, Q, s)
+
+#ifdef HARDWARE
+/* One store: the epoch. Its move was in the ring before. `fault` plants that it does not change. */
+#define LEAVES_H(page, fault) hardware = hardware & ~(1 << (page)); if :: PLANT != fault -> epoch++ :: else fi
+#define IS_PINNED(i) (pin[i] != NONE)
+#if PROCESSES == 3
+#define ANY_PIN (IS_PINNED(1) || IS_PINNED(2) || IS_PINNED(3))
+#else
+#define ANY_PIN (IS_PINNED(1) || IS_PINNED(2) || IS_PINNED(3) || IS_PINNED(4))
+#endif
+#define NEEDED ((TOUCHES(rs | ws, 0) -> 1 : 0) | (TOUCHES(rs | ws, 1) -> 2 : 0))
+/* Level 2 gives the page to H. i: scratch. */
+inline give_to_hardware(page) {
+  lock();
+  if
+  :: atomic { MINE && !IS_AT2(page) -> TAKE CUT busy = 0; GIVE }
+  :: atomic { MINE && IS_AT2(page) -> TAKE; SAY("%d release-start\n"); collect(); busy = HAS_VERSION(page); RULES; MAY_DIE };
+     if
+     :: busy != 0 -> W(busy = 0; GIVE)
+     :: else ->
+        W(SAY("%d release-told\n"); told[page] = clock + 1 CUT clock++; i = 1; skip_to_resident(page));
+        do
+        :: atomic { i <= PROCESSES && (pin[i] == NONE || PLANT == 18) -> i++; skip_to_resident(page) }
+        :: atomic { i <= PROCESSES && pin[i] != NONE -> busy = 1; i = 0; break }
+        :: i > PROCESSES -> i = 0; break
+        od;
+        if
+        :: busy == 0 ->
+           W(res[page] = 0 CUT at2[page] = 2; SAY("%d hardware-open\n"));
+           W(hardware = hardware | (1 << page); epoch++; SAY("%d hardware-came\n"));
+           W(GIVE)
+        :: else -> W(busy = 0; GIVE)
+        fi
+     fi
+  fi
+}
+#endif
 
 /* ---- level 1 asks for a page: release. busy: 0, or 1 + whose instance is in the way (1: versions that cannot go home) ---- */
 #define SUSPECT(Q) (IN(res[Q], i) && LEVELS(i, 2))
@@ -296,7 +351,18 @@ inline release(page) {
   lock();
   if
   :: atomic { MINE && !at2[page] -> TAKE CUT busy = 0; GIVE }
-  :: atomic { MINE && at2[page] -> TAKE; SAY("%d release-start\n"); collect(); busy = HAS_VERSION(page); RULES; MAY_DIE };
+#ifdef HARDWARE
+  /* Nobody at level 2 has it: what asks nobody goes on as a release. */
+  :: W(MINE && IS_H(page) -> TAKE; SAY("%d hardware-left\n"); LEAVES_H(page, 16));
+     W(moving = page + 1 CUT line_clock++; version_now = line_clock);
+     W(at2[page] = 0);
+     m = (PAGE_OF(0) == page -> 0 : NL - 1);
+     do
+     :: THEN(up[m] = 0; ver[m] = version_now; m++, if :: m == NL || PAGE_OF(m) != page -> m = 0; version_now = 0; break :: else fi)
+     od;
+     W(busy = 0; moving = 0 CUT GIVE)
+#endif
+  :: atomic { MINE && IS_AT2(page) -> TAKE; SAY("%d release-start\n"); collect(); busy = HAS_VERSION(page); RULES; MAY_DIE };
      if
      :: busy != 0 -> W(GIVE)
      :: else ->
@@ -449,6 +515,10 @@ proctype Process(byte p; byte level; byte rs; byte ws; bool down; byte after) {
   byte rv, v, value, word[NL];                      /* level 1 */
   byte c, l, mapped, touched, private, shown[NL], synced; /* level 2 */
   bool failed;
+#ifdef HARDWARE
+  bool finding;
+  byte followed, opened;
+#endif
 
   d_step {
     tries = TRIES;
@@ -458,6 +528,9 @@ proctype Process(byte p; byte level; byte rs; byte ws; bool down; byte after) {
 begin:
   if
   :: level == 2 -> goto pages
+#ifdef HARDWARE
+  :: level == 3 -> atomic { (after & ~left) == 0 -> before[p] = over; goto follow }
+#endif
   :: else
   fi;
 
@@ -595,6 +668,34 @@ give_up: /* this instance aborts; what it has read must be a snapshot */
 #endif
   fi;
 
+#ifdef HARDWARE
+  /* ================= level 1 in hardware ================= */
+follow:
+#if PLANT == 17
+  atomic { followed = epoch; opened = (IS_H(0) -> 1 : 0) | (IS_H(1) -> 2 : 0) }; /* by the page words, not by the moves */
+#else
+  atomic { followed = epoch; opened = hardware };
+#endif
+  if
+  :: (NEEDED & ~opened) == 0 ->
+     if
+#if PLANT == 14
+     :: W(epoch == followed ->
+#else
+     :: W(epoch == followed && !ANY_PIN ->
+#endif
+          SAY("%d commits in hardware\n");
+          do :: q < NL -> if :: IN(rs, q) -> seen_by[AT(p, q)] = home[q] :: else fi; q++ :: else -> q = 0; break od;
+          do :: q < NL -> if :: IN(ws, q) -> home[q] = p :: else fi; q++ :: else -> q = 0; break od;
+          note_commit());
+        goto finish
+     :: atomic { epoch != followed -> goto follow }
+     :: atomic { ANY_PIN -> level = 2; goto begin } /* the budget is over */
+     fi
+  :: else -> atomic { level = 2; finding = 1; goto begin } /* status 0: finds its pages */
+  fi;
+#endif
+
   /* ================= level 2 ================= */
 pages:
   if
@@ -633,7 +734,11 @@ pages:
      :: W(MINE && !at2[PAGE_OF(q)] -> TAKE; SAY("%d recall-start\n"); moving = PAGE_OF(q) + 1);
         mark(PAGE_OF(q));
         W(SAY("%d recall-done\n"); at2[PAGE_OF(q)] = 1 CUT res[PAGE_OF(q)] = res[PAGE_OF(q)] | (1 << p) CUT moving = 0)
-     :: W(MINE && at2[PAGE_OF(q)] -> TAKE; SAY("%d becomes resident\n"); res[PAGE_OF(q)] = res[PAGE_OF(q)] | (1 << p))
+#ifdef HARDWARE
+     :: W(MINE && IS_H(PAGE_OF(q)) -> TAKE; SAY("%d hardware-left\n"); LEAVES_H(PAGE_OF(q), 15));
+        W(at2[PAGE_OF(q)] = 1 CUT res[PAGE_OF(q)] = res[PAGE_OF(q)] | (1 << p))
+#endif
+     :: W(MINE && IS_AT2(PAGE_OF(q)) -> TAKE; SAY("%d becomes resident\n"); res[PAGE_OF(q)] = res[PAGE_OF(q)] | (1 << p))
      fi;
      /* n: the newest of the page's versions. They stand still, as long as the lock is held. */
      atomic {
@@ -676,6 +781,15 @@ pages:
         if :: W(collect() CUT GIVE) :: W(GIVE) fi /* versions stay that are not durable yet */
      fi
   fi;
+#ifdef HARDWARE
+  if
+  :: finding && !failed ->
+     W(pin[p] = NONE);
+     if :: IN(NEEDED, 0) -> give_to_hardware(0) :: else fi;
+     if :: IN(NEEDED, 1) -> give_to_hardware(1) :: else fi
+  :: else
+  fi;
+#endif
 #if ESCALATE
   if
   :: ws != 0 && failed && tries != 0 ->
@@ -697,6 +811,9 @@ gone:
   skip;
   d_step { q = 0; i = 0; m = 0; d = 0; o = 0; tries = 0; n = 0; inherited = 0; go = 0; pinned = 0; asks = 0; busy = 0; version_now = 0; rv = 0; v = 0;
            value = 0; word[0] = 0; word[1] = 0; word[NL - 1] = 0; c = 0; l = 0; mapped = 0; touched = 0; private = 0; synced = 0; failed = 0;
+#ifdef HARDWARE
+           finding = 0; followed = 0; opened = 0;
+#endif
            shown[0] = 0; shown[1] = 0; shown[NL - 1] = 0 }
 }
 
@@ -744,8 +861,12 @@ init {
     do :: i <= PROCESSES -> pin[i] = NONE; line_pin[i] = (PLANT == 13 -> NONE : 0); i++ :: else -> break od;
     if :: UP0 != 0 -> at2[0] = 1; res[0] = UP0 :: else fi;
     if :: UP1 != 0 -> at2[1] = 1; res[1] = UP1 :: else fi;
+#ifdef HARDWARE
+    if :: H0 -> at2[0] = 2; hardware = 1 :: else fi;
+    if :: H1 -> at2[1] = 2; hardware = hardware | 2 :: else fi;
+#endif
     i = 0;
-    do :: i < NL -> up[i] = at2[PAGE_OF(i)]; i++ :: else -> break od;
+    do :: i < NL -> up[i] = (at2[PAGE_OF(i)] != 0); i++ :: else -> break od;
     i = 0;
     if :: LEVEL1 != 0 -> run Process(1, LEVEL1, R1, W1, DOWN1, AFTER1) :: else -> ended++ fi;
     if :: LEVEL2 != 0 -> run Process(2, LEVEL2, R2, W2, DOWN2, AFTER2) :: else -> ended++ fi;

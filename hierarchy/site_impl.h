@@ -28,16 +28,32 @@ enum class SiteCount : std::uint32_t {
   kRecalls,
   kLineTicks,
   kPageTicks,
+  kHardwareCommits,
+  kHardwareConflicts,
+  kHardwareCapacity,
+  kHardwareZero,
+  kHardwareExplicit,
+  kHardwareGate,
+  kHardwareOther,
+  kHardwareFindings,
+  kHardwarePages,
   kEnd
 };
 
 class SiteImpl {
  public:
-  SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation)
-      : domain_(std::move(domain)), name_(std::move(name)), escalation_(escalation) {}
+  SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation, BodyKind body)
+      : domain_(std::move(domain)),
+        name_(std::move(name)),
+        escalation_(escalation),
+        body_(body),
+        line_kind_(domain_->line_kind(is_plain())) {}
 
   [[nodiscard]] DomainImpl &domain() const noexcept { return *domain_; }
   [[nodiscard]] const std::string &name() const noexcept { return name_; }
+  [[nodiscard]] bool is_plain() const noexcept { return body_ == BodyKind::kPlain; }
+  // What runs its instances at level 1.
+  [[nodiscard]] DomainImpl::LineKind line_kind() const noexcept { return line_kind_; }
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
 
   // What it has learned. Races lose a step of learning, nothing else: relaxed.
@@ -49,10 +65,20 @@ class SiteImpl {
     if (learned_.load(std::memory_order_relaxed) != word) learned_.store(word, std::memory_order_relaxed);
   }
 
-  void add(SiteCount which, std::uint64_t amount) noexcept;
+  // Returns the total of what this thread adds to; threads that came late share it.
+  std::uint64_t add(SiteCount which, std::uint64_t amount) noexcept;
+  // May the next instance try a thread's view? A body that allocates ends its attempt there; after that so many instances do not try.
+  [[nodiscard]] bool wants_thread_view() noexcept {
+    if (is_plain()) return false;
+    const std::uint32_t ahead = plain_ahead_.load(std::memory_order_relaxed);
+    if (ahead != 0) plain_ahead_.store(ahead - 1, std::memory_order_relaxed);
+    return ahead == 0;
+  }
+  void needed_process_view() noexcept { plain_ahead_.store(kPlainAhead, std::memory_order_relaxed); }
   [[nodiscard]] SiteReport report() const;
 
  private:
+  static constexpr std::uint32_t kPlainAhead = 32;  // a lost attempt then costs 3 % of an instance
   static constexpr std::size_t kShards = 33;  // the last one is shared by whoever comes too late for one of its own
   struct alignas(64) Shard {
     std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(SiteCount::kEnd)> totals{};
@@ -61,13 +87,36 @@ class SiteImpl {
   const std::shared_ptr<DomainImpl> domain_;
   const std::string name_;
   const Escalation escalation_;
+  const BodyKind body_;
+  const DomainImpl::LineKind line_kind_;
   alignas(64) std::atomic<std::uint32_t> learned_{0};
+  std::atomic<std::uint32_t> plain_ahead_{
+      0};  // instances that are not tried in a thread's view, see wants_thread_view()
   std::array<Shard, kShards> shards_;
 };
 static_assert(sizeof(hierarchy::SiteState) == 4);
 
-// In a body that runs at level 1: ends the attempt, because what it is about to do needs level 2. Throws LineAbort. Else nothing.
+// The RTM instance of this thread. Set inside the transaction, so an abort takes it back.
+struct HardwareRun {
+  LineDomain *domain = nullptr;
+  std::uint32_t depth = 0;
+};
+inline constinit thread_local HardwareRun hardware_run;
+
+// The time-stamp counter in nanoseconds, by its rate since the process began.
+[[nodiscard]] std::uint64_t ns_of(std::uint64_t ticks) noexcept;
+// Waits as the policy says, after an attempt at level 1 that failed.
+void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noexcept;
+// One instance at level 1 in so many is timed: true for it, with the factor for its time.
+[[nodiscard]] bool is_timed(std::uint32_t *factor) noexcept;
+// An instance committed at level 1.
+void learn_line_commit(SiteImpl &site) noexcept;
+
+// In a body that runs at level 1 or in a thread's view: ends the attempt, because what it is about to do needs level 2 on the process's
+// view. Throws LineAbort. Else nothing.
 void need_pages();
+// The same in a thread's view; level 1 is not asked.
+void need_process_view();
 // After the outermost instance of this thread has ended: runs its actions.
 void run_actions(bool committed);
 // Does this thread run an instance at level 1 of that domain?

@@ -13,6 +13,7 @@
 
 #include "hierarchy/policies.h"
 #include "hierarchy/site_impl.h"
+#include "levels/line/rtm.h"
 #include "platform/failure.h"
 #include "platform/probes.h"
 #include "platform/process.h"
@@ -41,7 +42,7 @@ struct Actions {
 thread_local Actions actions;
 
 // Does this thread run an instance, at whatever level?
-bool runs_instance() noexcept { return line_run.depth != 0 || page_instance_here(); }
+bool runs_instance() noexcept { return line_run.depth != 0 || hardware_run.depth != 0 || page_instance_here(); }
 
 void await_change_of_lines(const line::SoftwareThread &thread) noexcept {
   constexpr long kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;  // as DomainImpl::await_change()
@@ -81,16 +82,8 @@ struct ShardOfThread {
 };
 thread_local ShardOfThread shard_of_thread;
 
-// The time-stamp counter in nanoseconds, by its rate since the process began.
 const std::uint64_t ticks_at_start = __rdtsc();
 const std::uint64_t ns_at_start = platform::monotonic_ns();
-std::uint64_t ns_of(std::uint64_t ticks) noexcept {
-  const std::uint64_t all_ticks = __rdtsc() - ticks_at_start;
-  const auto all_ns = static_cast<double>(platform::monotonic_ns() - ns_at_start);
-  return all_ticks == 0
-             ? 0
-             : static_cast<std::uint64_t>(static_cast<double>(ticks) * all_ns / static_cast<double>(all_ticks));
-}
 // Reading the counter costs 8 to 20 ns in a virtual machine: at level 1 one instance in so many is timed.
 constexpr std::uint32_t kTimedEvery = 16;
 constinit thread_local std::uint32_t untimed = 0;
@@ -101,12 +94,35 @@ void count_granted(SiteImpl &site) noexcept {
   pages_granted = 0;
 }
 
+// Pages that this thread's running instance of level 2, or those before it on the same views, took from level 1.
+std::uint64_t recalls_of(const DomainImpl &domain) noexcept {
+  if (domain.lines() == nullptr) return 0;
+  const ThreadView *view = running_view();
+  return view != nullptr ? view->recalls() : domain.lines()->directory().recalls_here();
+}
+
+// Must this thread's instance end, because it needs the process's view?
+bool is_doomed_in_view() noexcept {
+  const ThreadView *view = running_view();
+  return view != nullptr && view->is_doomed();
+}
+
 std::uint64_t random_ns(std::uint64_t bound) noexcept {
   thread_local std::uint64_t state = __rdtsc() | 1;
   state ^= state << 13;  // xorshift64: spreads threads, needs no quality
   state ^= state >> 7;
   state ^= state << 17;
   return state % bound;
+}
+
+}  // namespace
+
+std::uint64_t ns_of(std::uint64_t ticks) noexcept {
+  const std::uint64_t all_ticks = __rdtsc() - ticks_at_start;
+  const auto all_ns = static_cast<double>(platform::monotonic_ns() - ns_at_start);
+  return all_ticks == 0
+             ? 0
+             : static_cast<std::uint64_t>(static_cast<double>(ticks) * all_ns / static_cast<double>(all_ticks));
 }
 
 void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noexcept {
@@ -124,15 +140,27 @@ void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noe
   while (platform::monotonic_ns() < until) _mm_pause();
 }
 
-}  // namespace
+bool is_timed(std::uint32_t *factor) noexcept {
+  *factor = kTimedEvery;
+  if (++untimed < kTimedEvery) return false;
+  untimed = 0;
+  return true;
+}
 
-void SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
+void learn_line_commit(SiteImpl &site) noexcept {
+  const hierarchy::SiteState learned = site.learned();
+  if (learned.penalty == 0) return;
+  site.add(SiteCount::kDeEscalations, 1);
+  site.learn(hierarchy::after_line_commit(learned));
+}
+
+std::uint64_t SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
   const std::size_t number = shard_of_thread.number;
   auto &cell = shards_[number].totals[static_cast<std::size_t>(which)];
-  if (number + 1 < kShards)
-    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
-  else
-    cell.fetch_add(amount, std::memory_order_relaxed);
+  if (number + 1 == kShards) return cell.fetch_add(amount, std::memory_order_relaxed) + amount;
+  const std::uint64_t total = cell.load(std::memory_order_relaxed) + amount;
+  cell.store(total, std::memory_order_relaxed);  // single writer
+  return total;
 }
 
 SiteReport SiteImpl::report() const {
@@ -157,6 +185,15 @@ SiteReport SiteImpl::report() const {
   report.recalls = total(SiteCount::kRecalls);
   report.line_ns = ns_of(total(SiteCount::kLineTicks));
   report.page_ns = ns_of(total(SiteCount::kPageTicks));
+  report.hardware_commits = total(SiteCount::kHardwareCommits);
+  report.hardware_conflicts = total(SiteCount::kHardwareConflicts);
+  report.hardware_capacity = total(SiteCount::kHardwareCapacity);
+  report.hardware_zero = total(SiteCount::kHardwareZero);
+  report.hardware_explicit = total(SiteCount::kHardwareExplicit);
+  report.hardware_gate = total(SiteCount::kHardwareGate);
+  report.hardware_other = total(SiteCount::kHardwareOther);
+  report.hardware_findings = total(SiteCount::kHardwareFindings);
+  report.hardware_pages = total(SiteCount::kHardwarePages);
   return report;
 }
 
@@ -168,36 +205,61 @@ void run_actions(bool committed) {
 }
 
 void need_pages() {
+  if (hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
   if (line_run.depth != 0) line_run.thread->fail(AbortCause::kNeedsPages);
+  need_process_view();
 }
 
-bool runs_at_lines(const LineDomain *domain) noexcept { return line_run.depth != 0 && line_run.domain == domain; }
+void need_process_view() {
+  if (ThreadView *view = running_view(); view != nullptr) view->need_process_view();
+}
+
+bool runs_at_lines(const LineDomain *domain) noexcept {
+  if (hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
+  return line_run.depth != 0 && line_run.domain == domain;
+}
 
 void Attempts::begin() {
   SiteImpl &site = *site_.impl_;
   DomainImpl &domain = site.domain();
   check(domain.usable());
+  if (hardware_run.depth != 0) {
+    if (hardware_run.domain != domain.lines()) need_pages();
+    runs_at_ = RunsAt::kOuter;
+    ++hardware_run.depth;
+    return;
+  }
   if (line_run.depth != 0) {
-    if (line_run.domain != domain.lines()) need_pages();  // at level 2 it is refused, with its reason
+    // Another domain's is refused at level 2, with its reason; plain accesses would go past software lines.
+    if (line_run.domain != domain.lines() || site.is_plain() || kind_ == Kind::kQuery) need_pages();
     runs_at_ = RunsAt::kOuter;
     line_run.thread->nest(++line_run.depth);
     return;
   }
   if (domain.depth() != 0) {
-    check(domain.begin(false));
+    if (site.is_plain()) need_process_view();
+    check(domain.begin(kind_ == Kind::kQuery));
     runs_at_ = RunsAt::kOuter;
     return;
   }
-  if (runs_at_ == RunsAt::kNothing && domain.lines() != nullptr) {
+  if (kind_ == Kind::kQuery) {
+    escalated_ = true;
+  } else if (runs_at_ == RunsAt::kNothing && domain.lines() != nullptr) {
     hierarchy::SiteState learned = site.learned();
-    escalated_ = hierarchy::begins_at_pages(site.escalation(), &learned);
-    if (escalated_) site.learn(learned);
+    const bool begins_at_pages = hierarchy::begins_at_pages(site.escalation(), &learned);
+    if (begins_at_pages) site.learn(learned);
+    escalated_ = begins_at_pages || site.line_kind() == DomainImpl::LineKind::kNone;
   }
+  if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_ && begin_hardware()) return;
   if (domain.lines() == nullptr || escalated_) {
     runs_at_ = RunsAt::kPages;
     ticks_ = __rdtsc();
-    check(domain.begin(false));
-    if (domain.lines() != nullptr) recalls_before_ = domain.lines()->directory().recalls_here();
+    // The pages that RTM needs are those that the process's engine finds.
+    const RunsIn where = needs_process_view_                     ? RunsIn::kProcessViewInstead
+                         : !finding_ && site.wants_thread_view() ? RunsIn::kThreadView
+                                                                 : RunsIn::kProcessView;
+    check(domain.begin(kind_ == Kind::kQuery, where));
+    recalls_before_ = recalls_of(domain);
     return;
   }
   runs_at_ = RunsAt::kLines;
@@ -209,6 +271,17 @@ void Attempts::begin() {
   retry_wanted = false;
   line_run = {domain.lines(), thread, 1};
   thread->begin({domain.policy(), false, attempts_, domain.capacity()});
+  if (domain.durable() != nullptr && !domain.durable()->early_release()) [[unlikely]]
+    await_snapshot();
+}
+
+// Domains without early release: nothing is read before it is durable.
+void Attempts::await_snapshot() {
+  const Errc error = site_.impl_->domain().durable()->log().wait_lower(line_run.thread->rv);
+  if (error == Errc::kOk) return;
+  line_run.depth = 0;
+  line_run.thread->abandon();
+  raise(error);
 }
 
 bool Attempts::end() {
@@ -219,28 +292,37 @@ bool Attempts::end() {
     case RunsAt::kNothing:
       return true;
     case RunsAt::kOuter:
-      if (line_run.depth != 0)
+      if (hardware_run.depth != 0)
+        --hardware_run.depth;
+      else if (line_run.depth != 0)
         --line_run.depth;
       else
-        check(domain.end(false, &status));
+        check(domain.end(kind_ == Kind::kQuery, &status));
       return true;
     case RunsAt::kPages:
-      if (const Errc error = domain.end(false, &status); error != Errc::kOk) {
+      if (is_doomed_in_view()) {  // the body has swallowed the LineAbort
+        failed_in_thread_view();
+        return false;
+      }
+      if (const std::uint64_t taken = recalls_of(domain) - recalls_before_; taken != 0)
+        site.add(SiteCount::kRecalls, taken);
+      if (const Errc error = domain.end(kind_ == Kind::kQuery, &status, durability_); error != Errc::kOk) {
         run_actions(status == Status::kCommitted);
         raise(error);
       }
       run_actions(status == Status::kCommitted);
       site.add(SiteCount::kPageTicks, __rdtsc() - ticks_);
-      if (domain.lines() != nullptr)
-        if (const std::uint64_t taken = domain.lines()->directory().recalls_here() - recalls_before_; taken != 0)
-          site.add(SiteCount::kRecalls, taken);
       if (status == Status::kCommitted) {
         site.add(SiteCount::kPageCommits, 1);
+        if (finding_) found_pages();
         return true;
       }
       site.add(SiteCount::kPageAborts, 1);
       domain.backoff();
       return false;
+    case RunsAt::kHardware:
+      end_hardware();
+      return true;
     case RunsAt::kLines:
       break;
   }
@@ -250,25 +332,45 @@ bool Attempts::end() {
     failed_at_lines();
     return false;
   }
+  Errc unacknowledged = Errc::kOk;
+  if (domain.durable() != nullptr) [[unlikely]]
+    unacknowledged = domain.acknowledge_lines(line_run.thread->durable_at(), durability_);
   run_actions(true);
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
-  if (++untimed == kTimedEvery) {
-    untimed = 0;
-    site.add(SiteCount::kLineTicks, kTimedEvery * (__rdtsc() - ticks_));
-  }
-  if (const hierarchy::SiteState learned = site.learned(); learned.penalty != 0) {
-    site.add(SiteCount::kDeEscalations, 1);
-    site.learn(hierarchy::after_line_commit(learned));
-  }
+  if (std::uint32_t factor = 0; is_timed(&factor)) site.add(SiteCount::kLineTicks, factor * (__rdtsc() - ticks_));
+  learn_line_commit(site);
+  check(unacknowledged);  // as at level 2: committed, and perhaps not durable
   return true;
+}
+
+// An exception leaves the body of a subsumed instance.
+void Attempts::leave_outer() {
+  DomainImpl &domain = site_.impl_->domain();
+  Status status{};
+  if (line_run.depth != 0)
+    --line_run.depth;
+  else if (domain.depth() != 0)
+    (void)domain.end(kind_ == Kind::kQuery, &status);
+}
+
+// The body has asked for what a thread's view does not have: once more, on the process's.
+void Attempts::failed_in_thread_view() {
+  SiteImpl &site = *site_.impl_;
+  (void)site.domain().abort(AbortCause::kNeedsPages);
+  run_actions(false);
+  site.add(SiteCount::kPageTicks, __rdtsc() - ticks_);
+  site.add(SiteCount::kPageAborts, 1);
+  site.needed_process_view();
+  needs_process_view_ = true;
 }
 
 void Attempts::unwound() {
   if (runs_at_ == RunsAt::kOuter) {
-    --line_run.depth;
+    leave_outer();
     throw LineAbort{};
   }
+  if (runs_at_ == RunsAt::kPages) return failed_in_thread_view();
   line_run.depth = 0;
   line_run.thread->abandon();
   run_actions(false);
@@ -280,12 +382,16 @@ void Attempts::unwound() {
   await_change_of_lines(*line_run.thread);
 }
 
-void Attempts::retried() {
+void Attempts::retried(const RetryNow &why) {
   DomainImpl &domain = site_.impl_->domain();
   if (runs_at_ == RunsAt::kOuter) {
-    Status status{};
-    (void)domain.end(false, &status);
-    throw RetryNow{};
+    leave_outer();
+    throw why;
+  }
+  if (is_doomed_in_view()) return failed_in_thread_view();
+  if (!why.is_wanted) {
+    (void)end();
+    return;
   }
   (void)domain.abort();
   run_actions(false);
@@ -293,17 +399,14 @@ void Attempts::retried() {
 }
 
 bool Attempts::threw() {
+  if (hardware_run.depth != 0) need_pages();  // at level 2 the exception can leave the body
   DomainImpl &domain = site_.impl_->domain();
   switch (runs_at_) {
     case RunsAt::kNothing:
+    case RunsAt::kHardware:  // begin() failed outside the transaction
       return true;
     case RunsAt::kOuter:
-      if (line_run.depth != 0) {
-        --line_run.depth;
-      } else if (domain.depth() != 0) {
-        Status status{};
-        (void)domain.end(false, &status);
-      }
+      leave_outer();
       return true;
     case RunsAt::
         kLines:  // every load was consistent, so the exception is one that a serial execution would have raised
@@ -316,6 +419,10 @@ bool Attempts::threw() {
       break;
   }
   if (domain.depth() == 0) return true;  // end() itself failed, or the body ended the instance
+  if (is_doomed_in_view()) {
+    failed_in_thread_view();
+    return false;
+  }
   Status status{};
   (void)domain.validate(&status);
   (void)domain.abort();
@@ -330,25 +437,33 @@ bool Attempts::threw() {
 void Attempts::failed_at_lines() {
   SiteImpl &site = *site_.impl_;
   count_granted(site);
-  const std::uint64_t now = __rdtsc();
   site.add(SiteCount::kLineAborts, 1);
-  site.add(SiteCount::kLineTicks, now - ticks_);
+  site.add(SiteCount::kLineTicks, __rdtsc() - ticks_);
   const line::SoftwareThread &thread = *line_run.thread;
-  FailedAttempt failed;
-  failed.attempts = ++attempts_;
-  failed.over_capacity = thread.cause() == AbortCause::kCapacity;
-  failed.needs_pages = thread.cause() == AbortCause::kNeedsPages;
   // Level 2 did not give a page back within the budget; as one of its instances this one needs nobody's answer.
-  failed.refused = thread.cause() == AbortCause::kCrossLevel && !line::has(thread.status(), line::kStatusRetry);
-  if (failed.attempts > 1) failed.wasted_ns = ns_of(now - first_ticks_);
+  const bool refused = thread.cause() == AbortCause::kCrossLevel && !line::has(thread.status(), line::kStatusRetry);
+  // No room for it: level 2 says why, or finds some.
+  const bool needs_pages = thread.cause() == AbortCause::kNeedsPages || thread.cause() == AbortCause::kNoSpace;
+  (void)goes_on_at_lines(thread.cause() == AbortCause::kCapacity, needs_pages, refused,
+                         thread.cause() == AbortCause::kValidation);
+}
+
+// Asks the site's policy. False: the next attempt runs at level 2.
+bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused, bool others_progressed) {
+  SiteImpl &site = *site_.impl_;
+  FailedAttempt failed{over_capacity, needs_pages, refused, ++attempts_};
+  if (failed.attempts > 1) failed.wasted_ns = ns_of(__rdtsc() - first_ticks_);
   switch (hierarchy::next(site.escalation(), failed)) {
     case NextStep::kRetry:
-      back_off(site.domain().policy(), attempts_, thread.cause() == AbortCause::kValidation);
-      return;
+      back_off(site.domain().policy(), attempts_, others_progressed);
+      return true;
     case NextStep::kGiveUp:
-      platform::fail(Errc::kNeedsPages, "site '" + site.name() +
-                                            (failed.over_capacity ? "': its working set exceeds level 1"
-                                                                  : "': it allocates, or runs plain code"));
+      if (runs_at_ == RunsAt::kLines && line_run.thread->cause() == AbortCause::kNoSpace)
+        raise(line_run.thread->error() != Errc::kOk ? line_run.thread->error() : Errc::kDiskFull);
+      platform::fail(Errc::kNeedsPages,
+                     "site '" + site.name() +
+                         (failed.over_capacity ? "': its working set exceeds level 1"
+                                               : "': it allocates, runs plain code, or becomes irrevocable"));
       raise(Errc::kNeedsPages);
     case NextStep::kEscalate:
       break;
@@ -360,11 +475,12 @@ void Attempts::failed_at_lines() {
                                 : SiteCount::kForAttempts,
            1);
   if (site.escalation().kind == EscalationKind::kAdaptive) site.learn(hierarchy::after_escalation(site.learned()));
+  return false;
 }
 
 }  // namespace detail
 
-Site::Site(const Domain &domain, std::string_view name, std::string_view escalation) : domain_(domain) {
+Site::Site(const Domain &domain, std::string_view name, std::string_view escalation, BodyKind body) : domain_(domain) {
   std::shared_ptr<detail::DomainImpl> impl = detail::impl_of(domain);
   if (impl == nullptr) {
     platform::fail(Errc::kNotInitialized, "a site of an empty domain handle");
@@ -376,7 +492,12 @@ Site::Site(const Domain &domain, std::string_view name, std::string_view escalat
                    std::string("'").append(escalation).append("'; right values: ").append(escalation_values()));
     detail::raise(Errc::kBadLevels);
   }
-  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen);
+  if (body > BodyKind::kPlain) {
+    platform::fail(Errc::kBadArgument, "a site's body is instrumented or plain");
+    detail::raise(Errc::kBadArgument);
+  }
+  if (body == BodyKind{}) body = impl->levels() == Levels::kHybrid ? BodyKind::kInstrumented : BodyKind::kPlain;
+  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen, body);
 }
 
 SiteReport Site::report() const { return impl_->report(); }
@@ -391,19 +512,34 @@ void require_instance(const char *call) {
 
 void on_commit(std::function<void()> action) {
   require_instance("on_commit()");
+  if (detail::hardware_run.depth != 0) detail::need_pages();  // which takes memory
   detail::actions.on_commit.push_back(std::move(action));
 }
 
 void on_abort(std::function<void()> action) {
   require_instance("on_abort()");
+  if (detail::hardware_run.depth != 0) detail::need_pages();
   detail::actions.on_abort.push_back(std::move(action));
 }
 
 void retry() {
   require_instance("retry()");
-  if (detail::line_run.depth == 0) throw detail::RetryNow{};
+  if (detail::hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kRetry);
+  if (detail::line_run.depth == 0) {
+    if (detail::irrevocable_here()) {
+      platform::fail(Errc::kNestedMisuse, "retry() in an irrevocable instance");
+      detail::raise(Errc::kNestedMisuse);
+    }
+    throw detail::RetryNow{};
+  }
   detail::retry_wanted = true;
   detail::line_run.thread->fail(AbortCause::kUser);
+}
+
+void become_irrevocable() {
+  require_instance("become_irrevocable()");
+  detail::need_pages();
+  detail::become_irrevocable_here();
 }
 
 }  // namespace tmh

@@ -48,15 +48,31 @@ LevelCost SiteProfile::at_pages() const { return impl_->costs[1]; }
 
 // A new total must be subtracted, too.
 static_assert(sizeof(SiteReport) ==
-              sizeof(std::string) + (sizeof(Escalation) + 7) / 8 * 8 + 12 * sizeof(std::uint64_t));
+              sizeof(std::string) + (sizeof(Escalation) + 7) / 8 * 8 + 21 * sizeof(std::uint64_t));
 
 SiteReport SiteProfile::report() const {
   SiteReport report = site_.report();
-  for (std::uint64_t SiteReport::*total :
-       {&SiteReport::line_commits, &SiteReport::page_commits, &SiteReport::line_aborts, &SiteReport::page_aborts,
-        &SiteReport::escalations_capacity, &SiteReport::escalations_needs_pages, &SiteReport::escalations_attempts,
-        &SiteReport::de_escalations, &SiteReport::releases, &SiteReport::recalls, &SiteReport::line_ns,
-        &SiteReport::page_ns})
+  for (std::uint64_t SiteReport::*total : {&SiteReport::line_commits,
+                                           &SiteReport::page_commits,
+                                           &SiteReport::line_aborts,
+                                           &SiteReport::page_aborts,
+                                           &SiteReport::escalations_capacity,
+                                           &SiteReport::escalations_needs_pages,
+                                           &SiteReport::escalations_attempts,
+                                           &SiteReport::de_escalations,
+                                           &SiteReport::releases,
+                                           &SiteReport::recalls,
+                                           &SiteReport::line_ns,
+                                           &SiteReport::page_ns,
+                                           &SiteReport::hardware_commits,
+                                           &SiteReport::hardware_conflicts,
+                                           &SiteReport::hardware_capacity,
+                                           &SiteReport::hardware_zero,
+                                           &SiteReport::hardware_explicit,
+                                           &SiteReport::hardware_gate,
+                                           &SiteReport::hardware_other,
+                                           &SiteReport::hardware_findings,
+                                           &SiteReport::hardware_pages})
     report.*total -= before_.*total;
   return report;
 }

@@ -92,6 +92,7 @@ enum class Planted : std::uint32_t {
   kExtendNoFollow = 1u << 16,     // 10: extending does not follow the commit log
   kRecoveryUndoes = 1u << 17,     // 11: recovery undoes a COMMITTED context
   kMoveLeft = 1u << 18,           // 12: nobody ends a dead mover's move
+  kPagesBeforeLog = 1u << 19,     // a checkpoint of separate homes writes pages before the log
 };
 void plant(std::uint32_t defects) noexcept;
 namespace detail {

@@ -36,14 +36,24 @@ struct sigaction previous_action;
 // initial-exec TLS: the handler must not allocate. Static libtmh and a linked shared libtmh both satisfy it.
 constinit thread_local bool in_handler __attribute__((tls_model("initial-exec"))) = false;
 
-const Range *find_range(std::uintptr_t address) noexcept {
+struct Found {
+  FaultFunction function = nullptr;  // null: the address is nobody's
+  void *context = nullptr;
+};
+
+// Other threads may publish and withdraw ranges meanwhile, not the one that is looked for.
+Found find_range(std::uintptr_t address) noexcept {
   const std::uint32_t count = range_count.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < count; ++i) {
     // acquire: pairs with the release in publish_fault_range()
     const std::uintptr_t begin = ranges[i].begin.load(std::memory_order_acquire);
-    if (begin != 0 && address >= begin && address < ranges[i].end.load(std::memory_order_relaxed)) return &ranges[i];
+    if (begin == 0 || address < begin || address >= ranges[i].end.load(std::memory_order_acquire)) continue;
+    const Found found{ranges[i].function.load(std::memory_order_acquire),
+                      ranges[i].context.load(std::memory_order_acquire)};
+    // The entry may have become another range's since: what was read with acquire above is then not older than its withdrawal.
+    if (ranges[i].begin.load(std::memory_order_relaxed) == begin) return found;
   }
-  return nullptr;
+  return {};
 }
 
 void pass_on(int number, siginfo_t *info, void *context) noexcept {
@@ -68,12 +78,11 @@ void handle(int number, siginfo_t *info, void *context) {
   const bool faulted = info->si_code > 0;  // SEGV_MAPERR, SEGV_ACCERR, ...; sent signals have si_code <= 0
   if (faulted && !in_handler) {
     const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
-    if (const Range *range = find_range(address)) {
+    if (const Found found = find_range(address); found.function != nullptr) {
       const auto *machine = static_cast<const ucontext_t *>(context);
       const Fault fault{address, (machine->uc_mcontext.gregs[REG_ERR] & 2) != 0};  // bit 1: write access
       in_handler = true;
-      const FaultAnswer answer =
-          range->function.load(std::memory_order_relaxed)(range->context.load(std::memory_order_relaxed), fault);
+      const FaultAnswer answer = found.function(found.context, fault);
       in_handler = false;
       if (answer == FaultAnswer::kRetry) {
         errno = saved_errno;
@@ -109,14 +118,15 @@ Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunctio
   }
   for (std::uint32_t i = 0; i < kFaultRangesMax; ++i) {
     if (ranges[i].begin.load(std::memory_order_relaxed) != 0) continue;
-    ranges[i].end.store(begin + bytes, std::memory_order_relaxed);
-    ranges[i].function.store(function, std::memory_order_relaxed);
-    ranges[i].context.store(context, std::memory_order_relaxed);
+    // release: whoever reads one of these sees that the entry's range before was withdrawn
+    ranges[i].end.store(begin + bytes, std::memory_order_release);
+    ranges[i].function.store(function, std::memory_order_release);
+    ranges[i].context.store(context, std::memory_order_release);
     ranges[i].begin.store(begin, std::memory_order_release);  // pairs with the acquire in find_range()
     if (i >= range_count.load(std::memory_order_relaxed)) range_count.store(i + 1, std::memory_order_release);
     return Errc::kOk;
   }
-  return fail(Errc::kTooManySegments, "more than 1024 segments mapped in this process");
+  return fail(Errc::kTooManySegments, "more than 4096 views of segments in this process");
 }
 
 void withdraw_fault_range(std::uintptr_t begin) noexcept {

@@ -25,7 +25,7 @@ enum class FaultAnswer : std::uint8_t {
 using FaultFunction = FaultAnswer (*)(void *context, const Fault &fault);
 
 // Installs the handler on first use. At most kFaultRangesMax ranges at a time: kTooManySegments.
-inline constexpr std::uint32_t kFaultRangesMax = 1024;
+inline constexpr std::uint32_t kFaultRangesMax = 4096;
 [[nodiscard]] Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function,
                                        void *context) noexcept;
 void withdraw_fault_range(std::uintptr_t begin) noexcept;

@@ -40,7 +40,7 @@ inline void conflict(Level level, std::uint64_t at) noexcept {
   TMH_PROBE2(conflict, level, at);
   record(TraceKind::kConflict, level, at, 0);
 }
-// stamp: the commit's, or the snapshot of an instance that wrote nothing. blocks: pages or lines written.
+// stamp: the commit's, or the snapshot of an instance that wrote nothing; blocks: pages or lines written. RTM: both 0, they are not known.
 inline void commit(Level level, std::uint64_t stamp, std::uint64_t blocks) noexcept {
   TMH_PROBE3(commit, level, stamp, blocks);
   record(TraceKind::kCommit, level, stamp, blocks);
@@ -49,6 +49,11 @@ inline void commit(Level level, std::uint64_t stamp, std::uint64_t blocks) noexc
 inline void abort(Level level, std::uint32_t cause) noexcept {
   TMH_PROBE2(abort, level, cause);
   record(TraceKind::kAbort, level, cause, 0);
+}
+// The same of an attempt in RTM. status: the word that XBEGIN left; code: of an XABORT in it, else 0.
+inline void hardware_abort(std::uint32_t status, std::uint32_t code) noexcept {
+  TMH_PROBE2(hardware_abort, status, code);
+  record(TraceKind::kHardwareAbort, kLines, status, code);
 }
 // An instance of a site goes on at level 2 after so many attempts at level 1. reason: 0 too many or too long, 1 capacity, 2 needs pages.
 inline void escalate(const char *site, std::uint32_t reason, std::uint32_t attempts) noexcept {
@@ -60,8 +65,11 @@ inline void recall(std::uint64_t page, std::uint64_t total) noexcept {
   TMH_PROBE2(recall, page, total);
   record(TraceKind::kRecall, kPages, page, total);
 }
-// A block goes from one mode of level 1 to another: 0 software lines, 1 hardware.
-void mode_switch(std::uint64_t page, std::uint32_t from, std::uint32_t to) noexcept;
+// This process's views go from one level's mappings to the other's (hardware lines).
+inline void mode_switch(Level from, Level to) noexcept {
+  TMH_PROBE2(mode_switch, from, to);
+  record(TraceKind::kModeSwitch, kLines, from, to);
+}
 // The process waits for a disk: from fsync to fsync_done, which an error leaves out. bytes: of a durable write; 0: everything written before.
 inline void fsync(const char *path, std::uint64_t bytes) noexcept {
   TMH_PROBE2(fsync, path, bytes);

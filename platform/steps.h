@@ -31,6 +31,8 @@ namespace tmh::platform {
   X(kCommitUnlocked, "commit-unlocked")            /* lock released, local pages not yet settled */        \
   X(kAbortStart, "abort-start")                    /* before roll-back */                                  \
   X(kAbortDone, "abort-done")                      /* rolled back, pin withdrawn */                        \
+  X(kIrrevocableTurn, "irrevocable-turn")          /* nobody else commits; it may have FAILED before */    \
+  X(kIrrevocable, "irrevocable")                   /* it cannot abort any more */                          \
   X(kGcStart, "gc-start")                          /* before a collection that has work */                 \
   X(kGcHomeCopied, "gc-home-copied")               /* lines are home, version still linked */              \
   X(kGcUnlinked, "gc-unlinked")                    /* version unlinked, not yet free */                    \
@@ -43,6 +45,7 @@ namespace tmh::platform {
   X(kRepairDone, "repair-done")                    /* links rebuilt */                                     \
   X(kDetachStart, "detach-start")                  /* closing: nothing given back yet */                   \
   X(kLogStart, "log-start")                        /* log lock held, nothing written */                    \
+  X(kLogCut, "log-cut")                            /* hybrid: what will be written is fixed */             \
   X(kLogWrite, "log-write")                        /* records encoded, not on disk */                      \
   X(kLogWritten, "log-written")                    /* on disk, not yet said to be */                       \
   X(kLogPointFilled, "log-point-filled")           /* the new durable point is filled in, not counted */   \
@@ -51,16 +54,19 @@ namespace tmh::platform {
   X(kLogFileMade, "log-file-made")                 /* a log file exists that nobody knows of */            \
   X(kCheckpointStart, "checkpoint-start")          /* checkpoint lock held */                              \
   X(kCheckpointCollected, "checkpoint-collected")  /* every version up to the point is home */             \
+  X(kCheckpointWritten, "checkpoint-written")      /* hybrid: changed pages written to the data files */   \
   X(kCheckpointSynced, "checkpoint-synced")        /* data files synced, nothing says so */                \
   X(kCheckpointStored, "checkpoint-stored")        /* checkpoint file written, log files not recycled */   \
   X(kRecoverySalvaged, "recovery-salvaged")        /* the dead's last commits are in the log */            \
   X(kRecoveryReplayed, "recovery-replayed")        /* data files and checkpoint hold everything */         \
   X(kRecoveryDone, "recovery-done")                /* new generation's first record is durable */          \
   X(kLineLock, "line-lock")                        /* level 1: written lines locked, no stamp yet */       \
+  X(kLineRedo, "line-redo")                        /* durable: its record is in the ring, not shown */     \
   X(kLineStamp, "line-stamp")                      /* stamp taken, nothing validated */                    \
   X(kLineValidate, "line-validate")                /* everything read is still so */                       \
   X(kLineSave, "line-save")                        /* undo words stored, if anybody needs them */          \
   X(kLineCommitPoint, "line-commit-point")         /* COMMITTED, nothing written back */                   \
+  X(kLineRedoShown, "line-redo-shown")             /* durable: the log's writer may take the record */     \
   X(kLineWriteBack, "line-write-back")             /* home is new, lines still locked */                   \
   X(kLineUnlock, "line-unlock")                    /* lines unlocked, status not yet IDLE */               \
   X(kLineRecovered, "line-recovered")              /* a dead thread's lines are free, its context not */   \
@@ -71,7 +77,13 @@ namespace tmh::platform {
   X(kReleaseTold, "release-told")                  /* the commit log says so */                            \
   X(kReleaseLook, "release-look")                  /* nobody uses it, it is still at level 2 */            \
   X(kReleaseOpen, "release-open")                  /* it is in L */                                        \
-  X(kMoveRepaired, "move-repaired")                /* a dead mover's page is at level 2 */
+  X(kMoveRepaired, "move-repaired")                /* a dead mover's page is at level 2 */                 \
+  X(kHardwareOpen, "hardware-open")                /* a page is in H, nobody has been told */              \
+  X(kHardwareCame, "hardware-came")                /* the epoch says that it came */                       \
+  X(kHardwareLeft, "hardware-left")                /* the epoch says that it left, the page still in H */  \
+  X(kModeLeave, "mode-leave")                      /* RTM shut out, views still show line mode */          \
+  X(kModePages, "mode-pages")                      /* views are level 2's, not all of them perhaps */      \
+  X(kModeLines, "mode-lines")                      /* views are in line mode, RTM not yet let in */
 
 enum class Step : std::uint32_t {
 #define TMH_STEP_ENUM(id, name) id,

@@ -27,7 +27,8 @@ enum class TraceKind : std::uint32_t {  // DO NOT CHANGE THESE VALUES: they are 
   kRecall = 7,
   kModeSwitch = 8,
   kFsync = 9,
-  kFsyncDone = 10
+  kFsyncDone = 10,
+  kHardwareAbort = 11
 };
 
 inline constexpr std::uint64_t kTraceMagic = 0x3130'4352'5448'4d54ull;  // "TMHTRC01"

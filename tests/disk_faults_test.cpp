@@ -228,6 +228,25 @@ TEST_F(DiskFaultsTest, FullDiskAbortsTheCommitAndWorkGoesOnWithSpaceAgain) {
   expect_whole("after a full disk");
 }
 
+// Most commits are level 1's, which looks for room before it locks a line.
+TEST_F(DiskFaultsTest, FullDiskAbortsTheCommitOfEitherLevelAndWorkGoesOnWithSpaceAgain) {
+  options_.levels = Levels::kHybrid;
+  options_.keep_log = true;
+  errors_abort_ = true;
+  set_up_domain();
+  in_child("victim", [&](World &world, Worker &worker) {
+    for (int round = 0; round < 3; ++round) {
+      plan_->arm(DiskOp::kCreate, ENOSPC, "tmh.log");
+      EXPECT_EQ(work_until_error(world, worker), Errc::kDiskFull);
+      plan_->lift();
+      EXPECT_EQ(work_until_error(world, worker, 60), Errc::kOk) << "there is space again";
+    }
+    EXPECT_GT(world.line_site()->report().line_commits, 0U);
+    world.close();
+  });
+  expect_whole("after a full disk");
+}
+
 TEST_F(DiskFaultsTest, LogFileWhoseNameIsNotDurableIsNotUsed) {
   options_.keep_log = true;
   errors_abort_ = true;

@@ -54,16 +54,6 @@ void in_killed_child(const Body &body) {
   ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended before its kill, status " << status;
 }
 
-// What is rebuildable does not survive a power cut; everything that was written did, in these tests.
-void lose_shared_memory(const std::string &folder) {
-  for (const auto &entry : std::filesystem::directory_iterator(folder)) {
-    const std::string name = entry.path().filename();
-    if (name == "tmh.state" || name == "tmh.log.state" || name.starts_with("tmh.versions") || name == "tmh.commits" ||
-        name == "tmh.participants" || name == "tmh.accesses" || name.starts_with("tmh.pages."))
-      std::filesystem::remove(entry.path());
-  }
-}
-
 class DurableTest : public ::testing::Test {
  protected:
   TempFolder folder_;

@@ -33,7 +33,8 @@ class HistoryTest : public testing::TestWithParam<Combination> {};
 
 TEST_P(HistoryTest, RandomTransactionsAreSerializableWithConsistentViews) {
   const auto [mode_index, policy_index, backoff_index] = GetParam();
-  const Mode &mode = kModes[mode_index];
+  const Mode &mode =
+      mode_index < std::size(kModes) ? kModes[mode_index] : kDurableHybridModes[mode_index - std::size(kModes)];
   if (const std::string why = why_unavailable(mode); !why.empty()) GTEST_SKIP() << why;
   // With fresh ages nobody is kept from starving, but the run must still end: both are tried.
   const char *age = (policy_index + backoff_index) % 2 == 0 ? "keep-age" : "fresh-age";
@@ -53,7 +54,7 @@ TEST_P(HistoryTest, RandomTransactionsAreSerializableWithConsistentViews) {
   });
   Shared<Turn> turn;
   Shared<std::atomic<std::uint32_t>> ready;
-  Shared<std::atomic<std::uint64_t>> attempts, conflicts;
+  Shared<std::atomic<std::uint64_t>> attempts, conflicts, in_hardware;
   Children children;
   for (std::size_t i = 0; i < processes; ++i) {
     children.spawn("worker " + std::to_string(i), [&, i] {
@@ -64,19 +65,24 @@ TEST_P(HistoryTest, RandomTransactionsAreSerializableWithConsistentViews) {
       turn->await(1);
       for (std::uint64_t step = 0; step < steps && player.lane().has_room(kEntriesPerStep); ++step) workload.step();
       conflicts->fetch_add(player.conflicts());
+      in_hardware->fetch_add(board.line_site().report().hardware_commits +
+                             board.adaptive_site().report().hardware_commits);
       board.close();
     });
   }
   children.expect_success();
   audit_alone(folder.path(), options, &recorder);
   const history::Verdict verdict = expect_right_history(recorder, options.policy);
-  std::printf("%llu conflicts\n", static_cast<unsigned long long>(conflicts->load()));
+  std::printf("%llu conflicts, %llu commits in hardware\n", static_cast<unsigned long long>(conflicts->load()),
+              static_cast<unsigned long long>(in_hardware->load()));
   EXPECT_GT(verdict.committed, steps) << "too few instances to judge anything";
   EXPECT_GT(conflicts->load(), 0U) << "the instances never met: the history says nothing about conflicts";
 }
 
 std::string combination_name(const testing::TestParamInfo<Combination> &info) {
-  return std::string(kModes[std::get<0>(info.param)].name) + "_" + kPolicies[std::get<1>(info.param)].name + "_" +
+  const std::size_t mode = std::get<0>(info.param);
+  const char *name = mode < std::size(kModes) ? kModes[mode].name : kDurableHybridModes[mode - std::size(kModes)].name;
+  return std::string(name) + "_" + kPolicies[std::get<1>(info.param)].name + "_" +
          kBackoffs[std::get<2>(info.param)].name;
 }
 
@@ -84,6 +90,11 @@ INSTANTIATE_TEST_SUITE_P(Modes, HistoryTest,
                          testing::Combine(testing::Range(std::size_t{0}, std::size(kModes)),
                                           testing::Range(std::size_t{0}, std::size(kPolicies)),
                                           testing::Range(std::size_t{0}, std::size(kBackoffs))),
+                         combination_name);
+INSTANTIATE_TEST_SUITE_P(DurableModes, HistoryTest,
+                         testing::Combine(testing::Range(std::size(kModes),
+                                                         std::size(kModes) + std::size(kDurableHybridModes)),
+                                          testing::Values(std::size_t{1}), testing::Values(std::size_t{2})),
                          combination_name);
 
 }  // namespace

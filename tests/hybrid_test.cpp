@@ -417,10 +417,6 @@ TEST_F(HybridTest, LevelsOfADomainAreOneChoice) {
   DomainOptions eager = hybrid();
   eager.detection = Detection::kEager;
   EXPECT_EQ(code_of([&] { (void)Domain::open(other.path(), eager); }), Errc::kLevelsMismatch);
-  DomainOptions durable = hybrid();
-  durable.durability = Durability::kStrict;
-  const TempFolder third;
-  EXPECT_EQ(code_of([&] { (void)Domain::open(third.path(), durable); }), Errc::kLevelsMismatch);
 }
 
 TEST_F(HybridTest, CloseInsideALineInstanceIsRefused) {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""json_schema.py <root> --tool PATH | --self-test <root> -- what the tmh command prints with --json is valid against tools/schema.
+"""json_schema.py <root> --tool PATH | --self-test <root> | --validate SCHEMA FILE -- what the tmh command prints with --json is valid against tools/schema.
 
-Rules: (1) every schema is one (of JSON Schema 2020-12). (2) the command's output validates, for a folder that is there and one that is not.
+Rules: (1) every schema is one (of JSON Schema 2020-12). (2) the output of commands that need no domain validates: doctor (for a folder that is there
+and one that is not), policies. Other tests give documents of domains to --validate, each line of FILE one of them.
 Without python3-jsonschema the test is skipped. --self-test: faults planted in a right document are caught.
 """
 import copy
@@ -42,16 +43,26 @@ def check(root, tool):
         if name.endswith(".json"):
             jsonschema.Draft202012Validator.check_schema(schema_of(root, name.removesuffix(".schema.json")))
     with tempfile.TemporaryDirectory() as folder:
-        for where in (folder, os.path.join(folder, "nowhere")):
-            answer = subprocess.run([tool, "doctor", where, "--json"], capture_output=True, text=True, check=False)
+        for words in (["doctor", folder], ["doctor", os.path.join(folder, "nowhere")], ["policies"]):
+            answer = subprocess.run([tool, *words, "--json"], capture_output=True, text=True, check=False)
             if answer.returncode != 0:
-                problems.append(f"tmh doctor: exit status {answer.returncode}: {answer.stderr}")
+                problems.append(f"tmh {words}: exit status {answer.returncode}: {answer.stderr}")
                 continue
-            problems += [f"tmh doctor {where}: {problem}" for problem in problems_of(schema_of(root, "doctor"), json.loads(answer.stdout))]
+            problems += [f"tmh {words}: {problem}" for problem in problems_of(schema_of(root, words[0]), json.loads(answer.stdout))]
     # Without counters, too: an unknown event has a cause instead of a value.
     answer = subprocess.run([tool, "perf", "--json", "-e", "software", "-e", "no-such-event", "--", "true"], capture_output=True, text=True, check=False)
     problems += [f"tmh perf: {problem}" for problem in problems_of(schema_of(root, "perf"), json.loads(answer.stderr))]
     return problems
+
+
+def validate(schema_path, path):
+    with open(schema_path, encoding="utf-8") as file:
+        schema = json.load(file)
+    with open(path, encoding="utf-8") as file:
+        documents = [json.loads(line) for line in file]
+    if not documents:
+        return [f"{path}: no document"]
+    return [problem for document in documents for problem in problems_of(schema, document)]
 
 
 def self_test(root):
@@ -84,6 +95,8 @@ def main():
         return SKIPPED
     if sys.argv[1] == "--self-test":
         problems = self_test(sys.argv[2])
+    elif sys.argv[1] == "--validate":
+        problems = validate(sys.argv[2], sys.argv[3])
     else:
         problems = check(sys.argv[1], sys.argv[sys.argv.index("--tool") + 1])
     print("\n".join(problems) or "json_schema: clean")

@@ -187,9 +187,15 @@ TEST(Rtm, CommitsAndAborts) {
   const line::RtmReport &report = line::detect_rtm();
   std::printf("%s\n", report.reason.c_str());
   if (!report.is_usable) GTEST_SKIP() << report.reason;
-  static std::atomic<std::uint64_t> exclusive{0};
+  struct Gate : line::RtmGate {
+    std::atomic<bool> shut{false};
+    [[nodiscard]] line::AbortCode shut_by() const noexcept override {
+      return shut ? line::AbortCode::kExclusiveHeld : line::AbortCode::kNone;
+    }
+  };
+  static Gate gate;
   static std::uint64_t counter = 0;
-  line::RtmThread thread(exclusive);
+  line::RtmThread thread(gate);
   std::uint32_t commits = 0;
   for (int i = 0; i < 10'000 && commits < 100; ++i) {  // single attempts may abort
     if (!thread.begin({})) continue;
@@ -198,7 +204,7 @@ TEST(Rtm, CommitsAndAborts) {
   }
   EXPECT_EQ(commits, 100U);
   EXPECT_EQ(counter, 100U);
-  exclusive = 1;
+  gate.shut = true;
   bool was_refused = false;
   for (int i = 0; i < 10'000 && !was_refused; ++i) {
     ASSERT_FALSE(thread.begin({}));

@@ -59,8 +59,12 @@ def check_complete(root):
     problems += [f"xac.h declares no {call}" for call in DURABLE_CALLS if call + "(" not in header]
     page = source_tree.read(root, "man/tmh.1")
     tools = source_tree.read(root, "tools/command_line.cpp")
-    for name in re.findall(r'add(?:_live|_bare)?\((?:&app_|log|LiveCommand::Kind::k\w+), "(\w+)"', tools):
+    names = re.findall(r'add(?:_live|_bare|_subcommand)?\((?:&app_, |log, |LiveCommand::Kind::k\w+,\s+)?"(\w+)"', tools)
+    for name in names:
         if not re.search(rf"^\.(?:It )?Cm (?:log )?{name}$", page, re.MULTILINE):
+            problems.append(f"man/tmh.1: says nothing about {name}")
+    for name in re.findall(r'add_subcommand\("([\w-]+)"', tools):
+        if name != "log" and not re.search(rf"^\.(?:It )?Cm {name}$", page, re.MULTILINE):
             problems.append(f"man/tmh.1: says nothing about {name}")
     for option in re.findall(r'add_(?:option|flag)\("--([\w-]+)"', tools):
         if f"Fl -{option}" not in page:

@@ -206,7 +206,6 @@ void MultiTreesTest::far_inserts_do_not_conflict() const {
 template <class Trees>
 void MultiTreesTest::is_there_after_a_kill() const {
   DomainOptions strict = options();
-  if (strict.levels == Levels::kHybrid) GTEST_SKIP() << "hybrid domains are volatile";
   strict.durability = Durability::kStrict;
   const Shared<std::atomic<std::uint64_t>> acknowledged;
   Children children;

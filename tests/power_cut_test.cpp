@@ -27,9 +27,15 @@ struct Scenario {
 };
 
 const Scenario kScenarios[] = {
-    {"Mixed", 25, [](RunPlan *) {}},
-    {"DeathsInOperations", 20, [](RunPlan *plan) { plan->pace.die_one_in = 100; }},
-    {"Eager", 15, [](RunPlan *plan) { plan->options.detection = Detection::kEager; }},
+    {"Mixed", 15, [](RunPlan *) {}},
+    {"DeathsInOperations", 15, [](RunPlan *plan) { plan->pace.die_one_in = 100; }},
+    {"Hybrid", 15, [](RunPlan *plan) { plan->options.levels = Levels::kHybrid; }},
+    {"HybridDeathsInOperations", 10,
+     [](RunPlan *plan) {
+       plan->options.levels = Levels::kHybrid;
+       plan->pace.die_one_in = 100;
+     }},
+    {"Eager", 5, [](RunPlan *plan) { plan->options.detection = Detection::kEager; }},
     {"KeepLogAndArchive", 10,
      [](RunPlan *plan) {
        plan->options.keep_log = true;

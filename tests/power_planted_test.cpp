@@ -59,6 +59,20 @@ TEST(PowerPlantedTest, VersionsThatGoHomeBeforeTheirRecordAreFound) {
   EXPECT_GT(hunt(run, 0).tally.findings, 0u);
 }
 
+TEST(PowerPlantedTest, AcknowledgementBeforeTheSyncOfEitherLevelIsFound) {
+  RunPlan run = undisturbed();
+  run.options.levels = Levels::kHybrid;
+  run.planted = static_cast<std::uint32_t>(Planted::kAcknowledgeBeforeSync);
+  EXPECT_GT(hunt(run, 0).tally.findings, 0u);
+}
+
+TEST(PowerPlantedTest, PagesWrittenBeforeTheirRecordsAreFound) {
+  RunPlan run = undisturbed();
+  run.options.levels = Levels::kHybrid;
+  run.planted = static_cast<std::uint32_t>(Planted::kPagesBeforeLog);
+  EXPECT_GT(hunt(run, 0).tally.findings, 0u);
+}
+
 TEST(PowerPlantedTest, RecordsTakenWithoutChecksumAreFound) {
   EXPECT_GT(hunt(undisturbed(), static_cast<std::uint32_t>(Planted::kNoChecksum)).tally.findings, 0u);
 }

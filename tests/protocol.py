@@ -6,7 +6,7 @@
 --one        one configuration, and the steps of the error that it has, if any
 
 A configuration: up to four processes, then options. "1 r01 w1 d a2": an instance of level 1 that reads lines 0 and 1 and writes line 1, from the last
-line to the first (d), after process 2 has ended (a2). Options are the model's macros. "cycles" searches for non-progress cycles instead of wrong
+line to the first (d), after process 2 has ended (a2). "h" for the level: RTM. Options are the model's macros. "cycles" searches for non-progress cycles instead of wrong
 states: the model says nowhere that it progresses, so no cycle means that every run ends. "bits": bit state hashing, not exhaustive.
 Without spin or a C compiler the test is skipped.
 """
@@ -29,6 +29,12 @@ CHECKS = [
     ("private page", "1 w1 a2, 2 w0, 2 r01"),
     ("ring reuse", "1 w0, 1 r0 w1 a1, 2 r012 d | nl=3 reuse"),
     ("two lines a page", "1 r02 w1, 2 r01 w2 d | nl=3"),
+    ("hardware and pages", "h r01 w01, 2 r01 w1, 2 r01 | h0=1 h1=1"),
+    ("hardware and lines", "h r01 w1, 1 r01 w0 | h0=1 h1=1"),
+    ("hardware beside commits", "h w0 a2, 2 w1, 2 r01 d | h0=1"),
+    ("hardware finds pages", "h r0 w0, h r0 w0, 2 r0 | up0=8"),
+    ("hardware, death", "h r01 w01, 2 r01 w01 d | h0=1 deaths=1"),
+    ("hardware, answered", "h r01 w01, 1 r01 w01 d | h0=1 h1=1 deaths=1 cycles"),
     ("death", "1 w01, 2 r0 w1, 1 r0 | deaths=1"),
     ("two deaths", "1 r01 w01, 2 r01 w01 d | deaths=2"),
     ("answered", "1 r01 w01, 2 r01 w01 d | deaths=2 cycles"),
@@ -40,6 +46,8 @@ LONG = [
     ("two lines a page, three", "1 r02 w1, 2 r01 w2 d, 2 r012 | nl=3"),
     ("two lines a page, more written", "1 r01 w12, 2 r12 w0 d, 1 r02 w01 | nl=3"),
     ("ring reuse, four", "1 w0, 1 r0 w1, 2 w2 a12, 2 r012 d | nl=3 reuse tries=0"),
+    ("hardware, lines and pages", "h r01 w1, 1 r01 w0, 2 r01 d | h0=1 h1=1"),
+    ("hardware finds two pages", "h r01 w0, h r01 w1, 2 r01 d | up0=8"),
     ("death, page in between", "1 w01, 2 r01, 2 w0 | up0=4 deaths=1"),
     ("death, reader and writer", "1 r0 w1, 2 r01 w0, 2 r01 | deaths=1"),
     ("death, crossing writers", "1 r01 w01, 1 r01 w01 d, 2 r01 | deaths=1"),
@@ -61,6 +69,11 @@ FAULTS = [
     (11, "recovery undoes a COMMITTED context", "1 r01 w01, 2 r01 w01 d | deaths=1"),
     (12, "nobody ends a dead mover's move", "1 r01 w01, 2 r01 w01 d | deaths=1 cycles"),
     (13, "a new line pin is none before it is stored", "1 w0, 1 r0 w1, 2 w2 a12, 2 r012 d | nl=3 reuse tries=0"),
+    (14, "RTM does not look at pins", "h w0 a2, 2 w1, 2 r01 d | h0=1"),
+    (15, "a page leaves H for level 2 without the epoch", "h r0 w0, 2 r0 w0 | h0=1"),
+    (16, "a page leaves H for level 1 without the epoch", "h r0 w0, 1 r0 w0 | h0=1"),
+    (17, "pages are opened by their words, not by the moves", "h r0 w0, 2 r0 w0 | h0=1"),
+    (18, "a page goes to H while a resident runs", "h r0 w0, 2 r01 w0 d, h r0 w0 | up0=8"),
 ]
 
 
@@ -72,7 +85,9 @@ def parse(text):
     macros = {"PROCESSES": str(len(processes)), "ESCALATE": "0"}
     for number, words in enumerate(processes, 1):
         sets = {word[0]: sum(1 << int(digit) for digit in word[1:]) for word in words[1:]}
-        macros[f"LEVEL{number}"] = words[0]
+        macros[f"LEVEL{number}"] = "3" if words[0] == "h" else words[0]
+        if words[0] == "h":
+            macros["HARDWARE"] = "1"
         macros.update({f"{name}{number}": str(sets.get(name[0].lower(), 0)) for name in ("R", "W", "AFTER")})
         macros[f"DOWN{number}"] = "1" if "d" in words else "0"
     own = set()

@@ -5,7 +5,7 @@ format   clang-format changes nothing (version 14: others break some lines elsew
 readmes  every folder of the layout has a README.md that says what the folder may include
 lines    no file is longer than 700 lines
 headers  every header of the public interface and of the layers compiles alone, twice included, without a warning;
-         xac.h also as C99 and C++11, and XAC_NO_SHORT_NAMES hides its short names
+         rtm_emulation.h also as C99; xac.h also as C99 and C++11, and XAC_NO_SHORT_NAMES hides its short names
 """
 import argparse
 import os
@@ -20,7 +20,7 @@ import source_tree
 
 SKIPPED = 77
 LINES_MAX = 700
-LAYOUT = ["include", "platform", "levels/storage", "levels/line", "levels/page", "hierarchy", "compat", "perf", "tools", "tests", "bench",
+LAYOUT = ["include", "platform", "platform/rtm_emulation", "levels/storage", "levels/line", "levels/page", "hierarchy", "compat", "perf", "tools", "tests", "bench",
           "examples", "papers", "cmake", "scripts"]
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Werror"]
 
@@ -94,6 +94,8 @@ def check_headers(root, compilers):
                   "#error a short name is visible\n#endif\nint f(void);\nint f(void) { return XAC_COMMITTED; }\n")
         jobs += [(compilers.cc, "c", "c99", used), (compilers.cc, "c", "c11", used), (compilers.cxx, "c++", "c++11", used),
                  (compilers.cc, "c", "c99", hidden)]
+    if os.path.isfile(os.path.join(root, "include/tmh/rtm_emulation.h")):
+        jobs.append((compilers.cc, "c", "c99", "#include <tmh/rtm_emulation.h>\n" * 2 + "int f(void);\nint f(void) { return TMH_RTM_EMULATION_OFF; }\n"))
     if not jobs:
         return ["no header found"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -70,7 +70,8 @@ class Tool : public ::testing::Test {
   TempFolder folder_;
 };
 
-const std::vector<std::string> kAll = {"recover", "checkpoint", "archive", "backup", "log dump", "log verify", "info"};
+const std::vector<std::string> kAll = {"recover",    "checkpoint", "archive", "backup", "log dump",
+                                       "log verify", "info",       "check",   "stat"};
 
 std::vector<json> lines_of(const std::string &text) {
   std::vector<json> documents;
@@ -198,10 +199,11 @@ TEST_F(Tool, WhatIsNoDomainIsRefusedAndNothingIsMade) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
-TEST_F(Tool, AVolatileDomainHasInfoAndNothingElse) {
+TEST_F(Tool, AVolatileDomainIsLookedAtAndNothingElse) {
   in_domain(domain(), DomainOptions{}, Ending::kClosed, [](const Domain &, const Segment &) {});
   for (const std::string &name : kAll) {
-    if (name != "info") expect_refused(to_command(name, domain()), "kNotDurable", 3);
+    if (name != "info" && name != "check" && name != "stat")
+      expect_refused(to_command(name, domain()), "kNotDurable", 3);
   }
   const json info = tmh_json({"info", domain()});
   EXPECT_EQ(info["durability"], "none");
@@ -209,10 +211,28 @@ TEST_F(Tool, AVolatileDomainHasInfoAndNothingElse) {
   EXPECT_FALSE(info.contains("log"));
 }
 
+TEST_F(Tool, InfoOfAnOpenHybridDomainCountsRtm) {
+  DomainOptions options;
+  options.levels = Levels::kHybrid;
+  const Domain open = Domain::open(domain(), options);
+  SegmentOptions raw;
+  raw.layout = Layout::kRaw;
+  raw.size_bytes = kPageBytes;
+  const Segment segment = open.map("a.db", raw);
+  const Site site(open, "plain", "", BodyKind::kPlain);
+  for (int i = 0; i < 1000; ++i) atomically(site, [&] { ++word_of(segment, 0); });
+  const json info = tmh_json({"info", domain()});
+  EXPECT_EQ(info["hardware"]["pages_opened"], open.counters().hardware_opened);
+  EXPECT_EQ(info["hardware"]["commits"], open.counters().hardware_commits);
+  const bool is_shown = tmh({"info", domain()}).out.find("pages_opened") != std::string::npos;
+  EXPECT_EQ(is_shown, open.counters().hardware_opened > 0) << "RTM is used here, or it is not";
+}
+
 TEST_F(Tool, ReadingChangesNothing) {
   in_domain(domain(), durable_options(), Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 100); });
   const auto before = content_of(domain());
-  for (const char *name : {"log dump", "log verify", "info"}) EXPECT_EQ(tmh(to_command(name, domain())).exit_code, 0);
+  for (const char *name : {"log dump", "log verify", "info", "check", "stat"})
+    EXPECT_EQ(tmh(to_command(name, domain())).exit_code, 0);
   EXPECT_TRUE(content_of(domain()) == before);
 }
 

@@ -10,6 +10,7 @@
 
 #include "perf/encode.h"
 #include "tools/commands.h"
+#include "tools/completion.h"
 #include "tools/failure.h"
 #include "tools/moment.h"
 #include "tools/print.h"
@@ -19,7 +20,8 @@ namespace tmh::tools {
 namespace {
 
 constexpr const char *kExitCodes =
-    "Exit code: 0 done (log: clean end), 1 torn tail (log commands only), 2 the domain is damaged, 3 refused or "
+    "Exit code: 0 done (log: clean end), 1 torn tail (log commands and check only), 2 the domain is damaged, 3 refused "
+    "or "
     "failed\n"
     "(the message names the reason), 64 wrong command line. Manual pages: tmh(1), tmh-durability(7).";
 
@@ -49,9 +51,14 @@ class CommandLine {
     add_log_dump(log);
     add_log_verify(log);
     add_info();
+    add_check();
+    add_stat();
+    add_policies();
     add_doctor();
+    add_completion();
     add_perf();
     add_trace();
+    add_rtm_emulate();
   }
 
   int run(int argc, const char *const *argv) {
@@ -169,6 +176,37 @@ class CommandLine {
               "tmh trace shop > shop.json");
   }
 
+  void add_check() {
+    (void)add(&app_, "check", "Is the domain sound? Structure, allocators, log; changes nothing", &check_,
+              "tmh check shop");
+  }
+
+  void add_stat() {
+    CLI::App *sub = add(&app_, "stat", "Counters of the domain and its participants; does not join it", &stat_,
+                        "tmh stat shop 1 --csv");
+    CLI::Option *interval =
+        sub->add_option("INTERVAL", stat_.interval_s, "seconds between samples, until the domain is closed");
+    interval->check(CLI::Range(0.001, 1e6));
+    sub->add_option("--count", stat_.count, "so many samples")->needs(interval)->check(check_number);
+    sub->add_flag("--csv", stat_.csv, "print CSV, a line per sample")->excludes("--json");
+  }
+
+  void add_policies() {
+    (void)add_bare(&app_, "policies", "What can be chosen, and what each value means", &policies_, "tmh policies");
+  }
+
+  // Prints what the command line itself says, so there is nothing else to run.
+  void add_completion() {
+    CLI::App *sub = app_.add_subcommand("completion", "Bash completion of this command");
+    sub->footer("Example: source <(tmh completion)");
+    sub->final_callback([this] {
+      chosen_ = [this] {
+        print(bash_completion(app_));
+        return Exit::kOk;
+      };
+    });
+  }
+
   void add_perf() {
     CLI::App *sub = add_bare(&app_, "perf", "Run PROGRAM and count hardware and software events, its descendants' too",
                              &perf_, "tmh perf -e rtm -e cycles,instructions -- ./bank 4");
@@ -197,6 +235,23 @@ class CommandLine {
     });
   }
 
+  void add_rtm_emulate() {
+    CLI::App *sub = app_.add_subcommand("rtm-emulate", "Run a program whose RTM transactions an emulator carries out");
+    sub->add_option("PROGRAM", rtm_emulate_.program, "program and its arguments, behind --")->required();
+    sub->add_flag("--stats", rtm_emulate_.stats, "at its end, commits and aborts by cause on standard error");
+    sub->add_flag("--native", rtm_emulate_.native, "leave a processor alone that has RTM");
+    sub->add_option("--knob", rtm_emulate_.knobs, "NAME=VALUE, see tmh-rtm-emulation(7); may be repeated")
+        ->expected(1)
+        ->take_all();
+    sub->add_option("--domain", rtm_emulate_.domain,
+                    "file that several such programs share, when they share memory in which they commit");
+    sub->footer(
+        fmt::format("Example: tmh rtm-emulate --stats --knob ways=4 -- ./elided-bench 2\n"
+                    "Exit code: the program's. Manual page: tmh-rtm-emulation(7).\n{}",
+                    kExitCodes));
+    sub->final_callback([this] { chosen_ = [this] { return tools::run(rtm_emulate_); }; });
+  }
+
   CLI::App app_{
       "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, backups, inspection. "
       "And on machines and programs: doctor, perf."};
@@ -205,9 +260,13 @@ class CommandLine {
   LogDumpCommand dump_;
   LogVerifyCommand verify_;
   InfoCommand info_;
+  CheckCommand check_;
+  StatCommand stat_;
+  PoliciesCommand policies_;
   DoctorCommand doctor_;
   PerfCommand perf_;
   TraceCommand trace_;
+  RtmEmulateCommand rtm_emulate_;
   std::function<Exit()> chosen_;
   const bool *json_ = nullptr;  // the chosen command's
 };

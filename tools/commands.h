@@ -47,6 +47,29 @@ struct InfoCommand {
 };
 [[nodiscard]] Exit run(const InfoCommand &command);
 
+// Structure, allocator and log; changes nothing.
+struct CheckCommand {
+  std::string domain;
+  bool json = false;
+};
+[[nodiscard]] Exit run(const CheckCommand &command);
+
+// Counters in the domain's shared memory, read without joining it.
+struct StatCommand {
+  std::string domain;
+  double interval_s = 0;    // 0: once
+  std::uint64_t count = 0;  // with an interval: so many samples; 0: until the domain is closed
+  bool json = false;
+  bool csv = false;
+};
+[[nodiscard]] Exit run(const StatCommand &command);
+
+// What can be chosen, and what each value means.
+struct PoliciesCommand {
+  bool json = false;
+};
+[[nodiscard]] Exit run(const PoliciesCommand &command);
+
 // Reads the machine, and tries what it offers; 0 whatever it finds.
 struct DoctorCommand {
   std::string folder = ".";  // where a domain would live
@@ -63,6 +86,14 @@ struct PerfCommand {
 };
 // The program's exit status, 128 + the signal that killed it, 126 or 127 when it cannot be started, as env(1) and a shell say it.
 [[nodiscard]] Exit run(const PerfCommand &command);
+// Becomes the program: returns only by an exception.
+struct RtmEmulateCommand {
+  std::vector<std::string> program, knobs;  // knobs: NAME=VALUE
+  std::string domain;
+  bool native = false;  // only where the processor has no RTM
+  bool stats = false;
+};
+[[nodiscard]] Exit run(const RtmEmulateCommand &command);
 
 struct TraceCommand {
   std::string domain;

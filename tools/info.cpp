@@ -1,13 +1,20 @@
 // tools/info.cpp -- tmh info: what a domain's folder holds. Says what is wrong with a part and goes on with the next.
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstring>
+
 #include <tmh/options.hpp>
 
+#include "hierarchy/hardware_pages.h"
+#include "levels/line/layout.h"
 #include "levels/storage/log_source.h"
 #include "platform/failure.h"
+#include "platform/files.h"
 #include "tools/commands.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"
+#include "tools/info.h"
 #include "tools/moment.h"
 #include "tools/print.h"
 
@@ -24,12 +31,12 @@ class Info {
  public:
   explicit Info(std::string folder) : folder_(std::move(folder)), control_(read_control(folder_)) {
     gather_domain();
+    gather_hardware();
     gather_segments();
     if (control_->header.durability != 0) gather_checkpoint_and_log();
     document_["problems"] = problems_;
   }
-  [[nodiscard]] const Json &document() const noexcept { return document_; }
-  [[nodiscard]] bool has_problems() const noexcept { return !problems_.empty(); }
+  [[nodiscard]] DomainInfo take() { return {std::move(document_), std::move(problems_)}; }
 
  private:
   void gather_domain() {
@@ -47,6 +54,23 @@ class Info {
     if (!participants.empty() && header.detection != 0)
       document_["detection"] = to_string(static_cast<Detection>(header.detection));
     document_["participants"] = std::move(participants);
+  }
+
+  // Of a hybrid domain that is open: totals of RTM.
+  void gather_hardware() {
+    const std::string path = folder_ + "/tmh.line.state";
+    std::string bytes;
+    if (document_["participants"].empty() || !file_facts(path).exists) return;
+    if (platform::read_file(path, 1u << 20, &bytes) != Errc::kOk || bytes.size() < sizeof(line::LineStateV1)) return;
+    std::uint64_t counts[line::kHardwareCountsMax];
+    std::uint32_t version = 0;
+    std::memcpy(&version, bytes.data() + offsetof(line::LineStateV1, version), sizeof version);
+    if (version != line::kLineStateVersion) return;
+    std::memcpy(counts, bytes.data() + offsetof(line::LineStateV1, hardware_counts), sizeof counts);
+    Json hardware = Json::object();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(hierarchy::HardwareCount::kEnd); ++i)
+      hardware[hierarchy::hardware_count_name(static_cast<hierarchy::HardwareCount>(i))] = counts[i];
+    document_["hardware"] = std::move(hardware);
   }
 
   void gather_segments() {
@@ -163,6 +187,15 @@ std::string domain_text(const Json &document) {
   return out;
 }
 
+std::string hardware_text(const Json &hardware) {
+  std::string out = "hardware   ";  // only what happened: most domains run no RTM
+  for (const auto &[name, total] : hardware.items())
+    if (total.get<std::uint64_t>() != 0) out += fmt::format(" {} {},", name, total.get<std::uint64_t>());
+  if (!out.ends_with(',')) return {};
+  out.back() = '\n';
+  return out;
+}
+
 std::string segments_text(const Json &segments) {
   std::string out = fmt::format("segments    {}\n", segments.size());
   for (const Json &one : segments)
@@ -202,20 +235,23 @@ std::string log_text(const Json &log) {
 
 }  // namespace
 
+DomainInfo inspect(const std::string &folder) { return Info(folder).take(); }
+
 Exit run(const InfoCommand &command) {
-  const Info info(command.domain);
-  const Json &document = info.document();
+  const DomainInfo info = inspect(command.domain);
+  const Json &document = info.document;
   if (command.json) {
     print(document);
   } else {
     std::string out = domain_text(document) + segments_text(document.at("segments"));
+    if (document.contains("hardware")) out += hardware_text(document.at("hardware"));
     if (document.contains("checkpoint")) out += checkpoint_text(document.at("checkpoint"));
     if (document.contains("log")) out += log_text(document.at("log"));
     for (const Json &problem : document.at("problems"))
       out += fmt::format("problem     {}\n", problem.get<std::string>());
     print(out);
   }
-  return info.has_problems() ? Exit::kDamage : Exit::kOk;
+  return info.problems.empty() ? Exit::kOk : Exit::kDamage;
 }
 
 }  // namespace tmh::tools

@@ -6,6 +6,7 @@
 #include "tools/commands.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"
+#include "tools/log_verify.h"
 #include "tools/log_walk.h"
 #include "tools/moment.h"
 #include "tools/print.h"
@@ -15,7 +16,6 @@ namespace tmh::tools {
 using storage::CheckpointV1;
 using storage::ControlFile;
 using storage::Lsn;
-using storage::PageId;
 
 namespace {
 
@@ -32,13 +32,6 @@ std::string line_list(storage::LineMask lines) {
     lines = first + run == 64 ? 0 : lines >> (first + run) << (first + run);
   }
   return text;
-}
-
-bool page_exists(const ControlFile &control, PageId page) noexcept {
-  const std::uint32_t number = storage::segment_number(page);
-  if (number >= storage::kSegmentsMax) return false;
-  const storage::SegmentRecordV1 &segment = control.segments[number];
-  return segment.state != 0 && storage::page_offset(page) < segment.size_bytes;
 }
 
 std::string segment_name(const ControlFile &control, std::uint32_t number) {
@@ -89,12 +82,6 @@ std::string entry_text(const LogEntry &entry, const ControlFile &control, Lsn la
                         counted(change.word_count, "word"));
   }
   return text;
-}
-
-const char *state_word(const LogEnd &end) noexcept {
-  if (end.error == Errc::kLogDamaged || end.error == Errc::kLogMissing) return "damaged";
-  if (end.error != Errc::kOk) return "unreadable";
-  return end.torn ? "torn" : "clean";
 }
 
 Exit exit_of(const LogEnd &end) noexcept {
@@ -155,85 +142,33 @@ Exit run(const LogDumpCommand &command) {
   return exit_of(end);
 }
 
-namespace {
-
-// What recovery would refuse although every record is right.
-class Checker {
- public:
-  Checker(const std::string &folder, const CheckpointV1 &from, const ControlFile &control)
-      : folder_(folder), from_(from), control_(control) {}
-  // Empty: nothing wrong.
-  std::string check(const LogEntry &entry) {
-    if (std::exchange(first_, false) && from_.is_clean != 0 && entry.generation == from_.generation)
-      return fmt::format("LSN {}: a record follows, but the checkpoint says that the log was closed there", entry.lsn);
-    for (const PageChange &change : entry.changes) {
-      if (page_exists(control_, change.page)) continue;
-      if (fresh_ == nullptr) fresh_ = read_control(folder_);  // a segment may have been added, or have grown
-      if (!page_exists(*fresh_, change.page)) fresh_ = read_control(folder_);
-      if (page_exists(*fresh_, change.page)) continue;
-      return fmt::format("LSN {}: page {} of segment {} does not exist in this domain", entry.lsn,
-                         static_cast<std::uint64_t>(storage::page_index(change.page)),
-                         storage::segment_number(change.page));
-    }
-    return {};
-  }
-
- private:
-  const std::string &folder_;
-  const CheckpointV1 &from_;
-  const ControlFile &control_;
-  std::unique_ptr<ControlFile> fresh_;
-  bool first_ = true;
-};
-
-// Its creation was cut off before there was anything to lose.
-bool was_never_made(const std::string &folder, const ControlFile &control, const CheckpointSlots &slots) {
-  return !slots.exists && !has_segments(control) && live_participants(folder).empty();
-}
-
-}  // namespace
-
 Exit run(const LogVerifyCommand &command) {
   const auto control = read_durable_control(command.domain);
-  const CheckpointSlots slots = read_checkpoint(command.domain, *control);
-  if (was_never_made(command.domain, *control, slots)) {
+  const LogVerdict verdict = verify_log(command.domain, *control);
+  if (verdict.was_never_made) {
     if (command.json)
       print(Json{{"domain", command.domain}, {"state", "empty"}, {"transactions", 0}});
     else
       print(fmt::format("{}: its creation was cut off; the next open makes its log\n", command.domain));
     return Exit::kOk;
   }
-  const CheckpointV1 from = slots.get(command.domain);
-  LogWalk walk(command.domain, {}, *control, from);
-  Checker checker(command.domain, from, *control);
-  std::uint64_t transactions = 0, bytes = 0;
-  std::string wrong;
-  for (LogEntry entry; wrong.empty() && walk.next(&entry);) {
-    transactions += entry.kind == LogEntry::Kind::kTransaction ? 1 : 0;
-    bytes += entry.bytes;
-    wrong = checker.check(entry);
-  }
-  LogEnd end = walk.end();
-  if (!wrong.empty()) {
-    end.error = Errc::kLogDamaged;
-    end.why = wrong;
-  }
-  const bool is_open = !live_participants(command.domain).empty();
+  const LogEnd &end = verdict.end;
   if (command.json) {
-    Json json = end_json(end, is_open);
+    Json json = end_json(end, verdict.is_open);
     json.erase("type");
     json["domain"] = command.domain;
-    json["start_lsn"] = from.lsn;
-    json["transactions"] = transactions;
-    json["log_bytes"] = bytes;
-    json["checkpoint_slots_valid"] = slots.both_valid();
+    json["start_lsn"] = verdict.start_lsn;
+    json["transactions"] = verdict.transactions;
+    json["log_bytes"] = verdict.log_bytes;
+    json["checkpoint_slots_valid"] = verdict.both_slots_valid;
     print(json);
   } else {
-    std::string text = fmt::format("{}: {}, {} of log from the checkpoint at LSN {} on\n", command.domain,
-                                   counted(transactions, "transaction"), bytes_text(bytes), from.lsn);
-    if (!slots.both_valid())
+    std::string text =
+        fmt::format("{}: {}, {} of log from the checkpoint at LSN {} on\n", command.domain,
+                    counted(verdict.transactions, "transaction"), bytes_text(verdict.log_bytes), verdict.start_lsn);
+    if (!verdict.both_slots_valid)
       text += "one of the two checkpoint slots is damaged; the other one is used, and log files for it are kept\n";
-    print(text + end_text(end, is_open));
+    print(text + end_text(end, verdict.is_open));
     flush_output();
     if (end.error != Errc::kOk) refuse(end.error, end.why);
   }

@@ -100,7 +100,7 @@ Json instant(const Event &event) {
     case TraceKind::kRecall:
       return {{"name", "recall"}, {"args", {{"page", event.first}}}};
     case TraceKind::kModeSwitch:
-      return {{"name", "mode switch"}, {"args", {{"page", event.first}, {"to", event.second}}}};
+      return {{"name", "mode switch"}, {"args", {{"from", event.first}, {"to", event.second}}}};
     default:
       return {{"name", fmt::format("event {}", static_cast<std::uint32_t>(event.kind))}};
   }
@@ -114,6 +114,8 @@ Json complete(const Event &begin, const Event &end) {
   } else if (end.kind == TraceKind::kCommit) {
     json = {{"name", begin.second != 0 ? "query" : "update"},
             {"args", {{"outcome", "commit"}, {"stamp", end.first}, {"blocks", end.second}}}};
+  } else if (end.kind == TraceKind::kHardwareAbort) {
+    json = {{"name", "RTM"}, {"args", {{"outcome", "abort"}, {"cause", fmt::format("status {:#x}", end.first)}}}};
   } else {
     json = {{"name", begin.second != 0 ? "query" : "update"},
             {"args", {{"outcome", "abort"}, {"cause", cause_text(end.first)}}}};
@@ -145,7 +147,8 @@ void append(const Ring &ring, Json *events) {
       instances[event.thread] = event;
     } else if (event.kind == TraceKind::kFsync) {
       waits[event.thread] = event;
-    } else if (event.kind == TraceKind::kCommit || event.kind == TraceKind::kAbort) {
+    } else if (event.kind == TraceKind::kCommit || event.kind == TraceKind::kAbort ||
+               event.kind == TraceKind::kHardwareAbort) {
       end(&instances, event);
     } else if (event.kind == TraceKind::kFsyncDone) {
       end(&waits, event);

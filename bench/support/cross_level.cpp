@@ -15,6 +15,7 @@
 
 #include "bench/support/clock.h"
 #include "bench/support/team.h"
+#include "levels/line/rtm_detection.h"
 
 namespace tmh::bench {
 
@@ -71,17 +72,25 @@ class View {
   const std::uint64_t pages_, recalls_;
 };
 
+struct Plan {
+  std::uint64_t pages, recalls;
+  bool is_hardware;  // holders run in RTM
+  [[nodiscard]] Site site(const Domain &domain, const char *name) const {
+    return Site(domain, name, "", is_hardware ? BodyKind::kPlain : BodyKind::kInstrumented);
+  }
+};
+
 void store(const Site &site, Word *word) {
   atomically(site, [&] { ++*word; });
 }
 
-// Uses its pages at level 1, then does what its state says. It never recalls anything.
-void hold(HolderState state, std::uint64_t pages, std::uint64_t recalls, const std::string &folder, Holders *holders) {
+// Uses its pages at level 1, then does what its state says. It never recalls anything, but to find its pages for RTM.
+void hold(HolderState state, const Plan &plan, const std::string &folder, Holders *holders) {
   std::atomic<std::uint32_t> &progress = holders->progress[static_cast<std::size_t>(state)];
   await(progress, kGo);
-  const View view(folder, pages, recalls);
-  const Site site(view.domain, "holder");
-  for (std::uint64_t i = 0; i < recalls; ++i) store(site, view.word(state, i));
+  const View view(folder, plan.pages, plan.recalls);
+  const Site site = plan.site(view.domain, "holder");
+  for (std::uint64_t i = 0; i < plan.recalls; ++i) store(site, view.word(state, i));
   progress.store(kHolds, std::memory_order_release);
   for (std::uint64_t i = 0; progress.load(std::memory_order_acquire) != kEnd; ++i) {
     if (state == HolderState::kRunning)
@@ -91,13 +100,12 @@ void hold(HolderState state, std::uint64_t pages, std::uint64_t recalls, const s
   }
 }
 
-pid_t start_holder(HolderState state, std::uint64_t pages, std::uint64_t recalls, const std::string &folder,
-                   Holders *holders) {
+pid_t start_holder(HolderState state, const Plan &plan, const std::string &folder, Holders *holders) {
   const pid_t pid = ::fork();
   if (pid < 0) throw std::runtime_error("fork");
   if (pid > 0) return pid;
   try {
-    hold(state, pages, recalls, folder, holders);
+    hold(state, plan, folder, holders);
   } catch (const std::exception &error) {
     std::fprintf(stderr, "holder: %s\n", error.what());
     holders->progress[static_cast<std::size_t>(state)].store(kFailed, std::memory_order_release);
@@ -115,12 +123,13 @@ void end_holder(pid_t pid, HolderState state, Holders *holders) {
 
 double us_since(std::int64_t begin) { return static_cast<double>(now_ns() - begin) / 1e3; }
 
-void measure(std::uint64_t pages, std::uint64_t recalls, const std::string &folder, Results *results) {
+void measure(const Plan &plan, const std::string &folder, Results *results) {
+  const std::uint64_t recalls = plan.recalls;
   const Shared<Holders> holders;
   pid_t pids[4];  // forked before this process opens the domain
   for (const HolderState state : kHolderStates)
-    pids[static_cast<std::size_t>(state)] = start_holder(state, pages, recalls, folder, &*holders);
-  const View view(folder, pages, recalls);
+    pids[static_cast<std::size_t>(state)] = start_holder(state, plan, folder, &*holders);
+  const View view(folder, plan.pages, recalls);
   const Site site(view.domain, "measuring");
   // Its releases will be timed: home is mapped here before, because the kernel's first mapping of a file page is no part of a release.
   for (std::uint64_t i = 0; i < recalls; ++i) store(site, view.word(HolderState::kRunning, i));
@@ -154,6 +163,10 @@ void measure(std::uint64_t pages, std::uint64_t recalls, const std::string &fold
     }
     if (state != HolderState::kDead) end_holder(pids[number], state, &*holders);
   }
+  if (plan.is_hardware) {
+    if (view.domain.counters().hardware_recalled < 4 * recalls) throw std::runtime_error("a page was not in H");
+    return;
+  }
   for (std::uint64_t i = 0; i < recalls; ++i) {
     const std::int64_t begin = now_ns();
     store(site, view.word(HolderState::kRunning, i));
@@ -178,15 +191,40 @@ const char *to_string(HolderState state) noexcept {
   return "?";
 }
 
-CrossLevelCosts measure_cross_level(std::uint64_t pages, std::uint64_t recalls, const std::string &folder) {
+std::string why_no_rtm() {
+  const line::RtmReport &report = line::detect_rtm();
+  return report.is_usable ? std::string() : report.reason;
+}
+
+ModeSwitchCosts measure_mode_switch(std::uint64_t pages, std::uint64_t switches, const std::string &folder) {
+  constexpr std::uint64_t kInstances = 16;  // pages of H, each with an instance of its own
+  const View view(folder, pages, 1);
+  const Site site(view.domain, "rtm", "", BodyKind::kPlain);
+  for (std::uint64_t i = 0; i < kInstances; ++i) store(site, view.other(i));
+  ModeSwitchCosts costs;
+  for (std::uint64_t i = 0; i < switches; ++i) {
+    std::int64_t begin = now_ns();
+    store(site, view.other(i));
+    costs.to_lines.push_back(us_since(begin));
+    begin = now_ns();
+    view.domain.begin();
+    costs.to_pages.push_back(us_since(begin));
+    (void)view.domain.end();
+  }
+  if (view.domain.counters().mode_switches < 2 * switches) throw std::runtime_error("the mode did not switch");
+  return costs;
+}
+
+CrossLevelCosts measure_cross_level(std::uint64_t pages, std::uint64_t recalls, const std::string &folder,
+                                    bool is_hardware) {
   if (recalls > kRecallsMax || 8 * recalls + kHolderPages > pages) throw std::invalid_argument("too many recalls");
   const Shared<Results> results;
-  run_alone([&] { measure(pages, recalls, folder, &*results); });
+  run_alone([&] { measure({pages, recalls, is_hardware}, folder, &*results); });
   CrossLevelCosts costs;
   for (std::size_t state = 0; state < 4; ++state)
     costs.recall[state].assign(results->recall[state], results->recall[state] + recalls);
   costs.neighbours.assign(results->neighbours, results->neighbours + 4 * recalls);
-  costs.release.assign(results->release, results->release + recalls);
+  if (!is_hardware) costs.release.assign(results->release, results->release + recalls);
   return costs;
 }
 

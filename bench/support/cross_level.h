@@ -27,7 +27,19 @@ struct CrossLevelCosts {           // microseconds of single pages
 
 // REQUIRES: recalls <= kRecallsMax, 8 * recalls + kHolderPages <= pages. `folder`: new and empty.
 inline constexpr std::uint64_t kHolderPages = 16;  // where a running holder goes on, at the segment's end
-[[nodiscard]] CrossLevelCosts measure_cross_level(std::uint64_t pages, std::uint64_t recalls,
+// is_hardware: holders run in RTM (REQUIRES that it works); then nothing is released.
+[[nodiscard]] CrossLevelCosts measure_cross_level(std::uint64_t pages, std::uint64_t recalls, const std::string &folder,
+                                                  bool is_hardware);
+
+// Empty: RTM works here; else the library's sentence.
+[[nodiscard]] std::string why_no_rtm();
+
+struct ModeSwitchCosts {         // microseconds
+  std::vector<double> to_lines;  // an instance in RTM of a process in page mode
+  std::vector<double> to_pages;  // a begin at level 2 of a process in line mode
+};
+// REQUIRES: RTM works. `folder`: new and empty.
+[[nodiscard]] ModeSwitchCosts measure_mode_switch(std::uint64_t pages, std::uint64_t switches,
                                                   const std::string &folder);
 
 }  // namespace tmh::bench

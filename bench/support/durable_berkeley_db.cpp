@@ -10,6 +10,8 @@
 //          Tried and left: DB_LOG_DSYNC (no group commit: half the commits with 4 processes), DB_LOG_DIRECT (refused on
 //          Linux), spinning for mutexes more or less often (no difference), pages of 16 KiB (no difference). Group commit
 //          needs no switch. No checkpoint falls into a round: one would be due every few 10 MB of log.
+//          Without durability: DB_TXN_NOT_DURABLE for the map, as in the thesis (C.6): no log records at all. The faster of what
+//          the manual offers (DB_TXN_NOSYNC: writes the log, without waiting).
 // Retries: deadlocks; the transaction is aborted and run again.
 #include <db.h>
 #include <endian.h>
@@ -21,6 +23,7 @@
 #include <stdexcept>
 
 #include "bench/support/durable_contestant.h"
+#include "bench/support/modes.h"
 #include "bench/support/options.h"
 
 namespace tmh::bench {
@@ -48,10 +51,12 @@ void check(int status, const char *what) {
 }
 class BerkeleySession final : public Session {
  public:
-  BerkeleySession(const Setup &setup, const std::string &home, const std::string &folder, bool create) {
+  BerkeleySession(const Setup &setup, const std::string &home, const std::string &folder, Durability durability,
+                  bool create)
+      : commit_flags_(durability == Durability::kNone ? 0 : DB_TXN_SYNC) {
     try {
       open_environment(setup, home, folder, create);
-      open_map(setup, create);
+      open_map(setup, durability, create);
     } catch (...) {
       close();
       throw;
@@ -68,7 +73,7 @@ class BerkeleySession final : public Session {
       int status = 0;
       for (std::size_t i = 0; status == 0 && i < records.size(); ++i) status = put(transaction, records[i]);
       if (status == 0) {
-        check(transaction->commit(transaction, DB_TXN_SYNC), "commit");
+        check(transaction->commit(transaction, commit_flags_), "commit");
         return;
       }
       check(transaction->abort(transaction), "abort");
@@ -130,9 +135,10 @@ class BerkeleySession final : public Session {
     check(env->open(env, home.c_str(), flags, kFileMode), "environment open");
   }
 
-  void open_map(const Setup &setup, bool create) {
+  void open_map(const Setup &setup, Durability durability, bool create) {
     check(db_create(&map_, environment_, 0), "db_create");
     if (create && setup.page_bytes != 0) check(map_->set_pagesize(map_, setup.page_bytes), "set_pagesize");
+    if (durability == Durability::kNone) check(map_->set_flags(map_, DB_TXN_NOT_DURABLE), "DB_TXN_NOT_DURABLE");
     check(map_->open(map_, nullptr, "map.db", nullptr, DB_BTREE, DB_AUTO_COMMIT | (create ? DB_CREATE : 0U), kFileMode),
           "open");
   }
@@ -144,6 +150,7 @@ class BerkeleySession final : public Session {
     environment_ = nullptr;
   }
 
+  std::uint32_t commit_flags_;
   DB_ENV *environment_ = nullptr;
   DB *map_ = nullptr;
   std::uint64_t retries_ = 0;
@@ -151,30 +158,34 @@ class BerkeleySession final : public Session {
 
 class BerkeleyDb final : public Contestant {
  public:
-  explicit BerkeleyDb(const Setup &setup) : Contestant(setup.name, CountsLog::kOfEverybody), setup_(setup) {}
+  BerkeleyDb(const Setup &setup, Durability durability)
+      : Contestant(setup.name, CountsLog::kOfEverybody, true, durability_note(durability)),
+        setup_(setup),
+        durability_(durability) {}
   void prepare(const Plan &) override {
     static const std::string kMemoryFolder = "/dev/shm";
     home_.reset();
     if (setup_.regions_in_memory && ::access(kMemoryFolder.c_str(), W_OK) == 0) home_.emplace(kMemoryFolder);
   }
   void create(const std::string &folder, const Plan &) override {
-    (void)BerkeleySession(setup_, home(folder), folder, true);
+    (void)BerkeleySession(setup_, home(folder), folder, durability_, true);
   }
   std::unique_ptr<Session> open(const std::string &folder, unsigned) override {
-    return std::make_unique<BerkeleySession>(setup_, home(folder), folder, false);
+    return std::make_unique<BerkeleySession>(setup_, home(folder), folder, durability_, false);
   }
 
  private:
   [[nodiscard]] const std::string &home(const std::string &folder) const { return home_ ? home_->path() : folder; }
   Setup setup_;
+  Durability durability_;
   std::optional<ScratchFolder> home_;
 };
 
 }  // namespace
 
-void add_berkeley_db(Contestants *all) {
-  all->push_back(std::make_unique<BerkeleyDb>(kThesis));
-  all->push_back(std::make_unique<BerkeleyDb>(kTuned));
+void add_berkeley_db(Contestants *all, Durability durability) {
+  all->push_back(std::make_unique<BerkeleyDb>(kThesis, durability));
+  all->push_back(std::make_unique<BerkeleyDb>(kTuned, durability));
 }
 
 }  // namespace tmh::bench

@@ -21,26 +21,30 @@ Record make_record(std::uint64_t seed, std::uint64_t index) noexcept {
   return record;
 }
 
-Contestants make_contestants(std::uint64_t floor_log_bytes, std::vector<std::string> *not_built) {
-  Contestants all;
-  add_floor(&all, floor_log_bytes);
+void add_opponents(Contestants *all, Durability durability, std::vector<std::string> *not_built) {
 #if defined(TMH_BENCH_BERKELEY_DB)
-  add_berkeley_db(&all);
+  add_berkeley_db(all, durability);
 #else
   not_built->emplace_back("Berkeley DB (libdb5.3-dev)");
 #endif
 #if defined(TMH_BENCH_LMDB)
-  add_lmdb(&all);
+  add_lmdb(all, durability);
 #else
   not_built->emplace_back("LMDB (liblmdb-dev)");
 #endif
 #if defined(TMH_BENCH_SQLITE)
-  add_sqlite(&all);
+  add_sqlite(all, durability);
 #else
   not_built->emplace_back("SQLite (libsqlite3-dev)");
 #endif
-  add_tmh(&all);
   (void)not_built;  // when everything was found
+}
+
+Contestants make_contestants(std::uint64_t floor_log_bytes, std::vector<std::string> *not_built) {
+  Contestants all;
+  add_floor(&all, floor_log_bytes);
+  add_opponents(&all, Durability::kStrict, not_built);
+  add_tmh(&all);
   return all;
 }
 

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include <tmh/options.hpp>
+
 namespace tmh::bench {
 
 inline constexpr std::size_t kValueBytes = 512;
@@ -60,7 +62,7 @@ class Contestant {
     return note_;
   }  // where durability differs; "" if it does not
   [[nodiscard]] CountsLog counts_log() const noexcept { return counts_log_; }
-  [[nodiscard]] bool keeps_records() const noexcept { return keeps_records_; }  // false: the floor, which scans nothing
+  [[nodiscard]] bool keeps_records() const noexcept { return keeps_records_; }  // false: nothing is scanned
   // Whether it takes part with this many processes.
   [[nodiscard]] virtual bool runs_with(unsigned processes) const { return processes > 0; }
   // Why it cannot work in `folder`; empty when it can. Leaves nothing there.
@@ -83,12 +85,19 @@ class Contestant {
 
 using Contestants = std::vector<std::unique_ptr<Contestant>>;
 
-// The makers, each in its own file. An opponent whose library was not found at build time is named in *not_built instead.
+// The makers, each in its own file. With Durability::kNone the same set-ups without the wait for the device, as each library's manual
+// offers it; not kBuffered. An opponent whose library was not found at build time is named in *not_built instead.
 void add_floor(Contestants *all, std::uint64_t log_bytes);
-void add_berkeley_db(Contestants *all);
-void add_lmdb(Contestants *all);
-void add_sqlite(Contestants *all);
+void add_berkeley_db(Contestants *all, Durability durability);
+void add_lmdb(Contestants *all, Durability durability);
+void add_sqlite(Contestants *all, Durability durability);
+void add_opponents(Contestants *all, Durability durability, std::vector<std::string> *not_built);
 void add_tmh(Contestants *all);
+// The search trees of examples/trees/, on this library and on the thesis's mechanism. block_bytes: of the B+-tree's nodes, one of
+// tree_block_sizes(). In hybrid domains, kNone alone: tmh-hybrid-*.
+void add_tmh_trees(Contestants *all, Durability durability, std::size_t block_bytes);
+void add_thesis_trees(Contestants *all, Durability durability);
+[[nodiscard]] std::span<const std::size_t> tree_block_sizes() noexcept;
 
 // Everything, in the order of the tables.
 [[nodiscard]] Contestants make_contestants(std::uint64_t floor_log_bytes, std::vector<std::string> *not_built);

@@ -3,6 +3,7 @@
 //          lmdb-writemap  MDB_WRITEMAP: stores into the mapped file, msync of data, then of the meta page
 //          Both: default sync (MDB_NOSYNC, MDB_NOMETASYNC, MDB_MAPASYNC off: a commit is durable when it returns), a map of
 //          1 GiB so that it never has to grow, the unnamed database, MDB_INTEGERKEY because keys are 64-bit integers.
+//          Without durability: MDB_NOSYNC besides, which is what LMDB has for it.
 //          Writers of all processes take turns on LMDB's robust mutex; there is nothing to retry.
 // Log:     LMDB has none: it writes pages where nobody reads and flips a meta page.
 #include <lmdb.h>
@@ -10,6 +11,7 @@
 #include <stdexcept>
 
 #include "bench/support/durable_contestant.h"
+#include "bench/support/modes.h"
 
 namespace tmh::bench {
 
@@ -78,7 +80,9 @@ class LmdbSession final : public Session {
 
 class Lmdb final : public Contestant {
  public:
-  Lmdb(std::string name, unsigned flags) : Contestant(std::move(name), CountsLog::kNo), flags_(flags) {}
+  Lmdb(std::string name, unsigned flags, Durability durability)
+      : Contestant(std::move(name), CountsLog::kNo, true, durability_note(durability)),
+        flags_(flags | (durability == Durability::kNone ? MDB_NOSYNC : 0U)) {}
   void create(const std::string &folder, const Plan &) override { (void)LmdbSession(folder, flags_); }
   std::unique_ptr<Session> open(const std::string &folder, unsigned) override {
     return std::make_unique<LmdbSession>(folder, flags_);
@@ -90,9 +94,9 @@ class Lmdb final : public Contestant {
 
 }  // namespace
 
-void add_lmdb(Contestants *all) {
-  all->push_back(std::make_unique<Lmdb>("lmdb", 0));
-  all->push_back(std::make_unique<Lmdb>("lmdb-writemap", MDB_WRITEMAP));
+void add_lmdb(Contestants *all, Durability durability) {
+  all->push_back(std::make_unique<Lmdb>("lmdb", 0, durability));
+  all->push_back(std::make_unique<Lmdb>("lmdb-writemap", MDB_WRITEMAP, durability));
 }
 
 }  // namespace tmh::bench

@@ -74,9 +74,10 @@ void add_record(ResultHash *hash, std::uint64_t key, const char *value) {
 
 void create_and_load(Contestant *contestant, const Workload &workload, const Plan &plan, const std::string &folder) {
   contestant->create(folder, plan);
+  if (!contestant->keeps_records() || workload.loaded == 0) return;
   const auto session = contestant->open(folder, 0);
   std::vector<Record> records;
-  for (std::uint64_t i = 0; i < workload.loaded && contestant->keeps_records(); ++i) {
+  for (std::uint64_t i = 0; i < workload.loaded; ++i) {
     records.push_back(make_record(workload.seed, i));
     if (records.size() < kRecordsPerLoad && i + 1 < workload.loaded) continue;
     session->commit(records);

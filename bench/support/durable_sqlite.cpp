@@ -10,6 +10,7 @@
 //                        processes then take turns and each has to read what the others changed; busy_timeout: 4,800).
 //          Both are unfair: who has just committed is likely to be next. The median is that of a lucky process; the mean and
 //          p99.9 tell the others.
+//          Without durability: synchronous=OFF.
 // Log:     frames of the WAL: pages written by this connection times (page size + 24); the file's size would not tell,
 //          because it stops growing at the first checkpoint.
 // Retries: busy answers: times the busy handler was called (sqlite-tuned), or that it gave up (sqlite).
@@ -19,6 +20,7 @@
 #include <stdexcept>
 
 #include "bench/support/durable_contestant.h"
+#include "bench/support/modes.h"
 
 namespace tmh::bench {
 
@@ -61,7 +63,7 @@ int sleep_shortly(void *counter, int) {
 
 class SqliteSession final : public Session {
  public:
-  SqliteSession(const std::string &folder, bool tuned) : database_(folder + "/map.sqlite") {
+  SqliteSession(const std::string &folder, bool tuned, Durability durability) : database_(folder + "/map.sqlite") {
     sqlite3 *database = database_.get();
     if (tuned) {
       check(sqlite3_busy_handler(database, sleep_shortly, &retries_), "busy_handler");
@@ -74,7 +76,7 @@ class SqliteSession final : public Session {
     }
     execute("PRAGMA page_size=4096");
     execute("PRAGMA journal_mode=WAL");
-    execute("PRAGMA synchronous=FULL");
+    execute(durability == Durability::kNone ? "PRAGMA synchronous=OFF" : "PRAGMA synchronous=FULL");
     execute(tuned ? "CREATE TABLE IF NOT EXISTS map(key INTEGER PRIMARY KEY, value BLOB NOT NULL)"
                   : "CREATE TABLE IF NOT EXISTS map(key INTEGER PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID");
     begin_ = std::make_unique<Statement>(database, "BEGIN IMMEDIATE");
@@ -147,21 +149,25 @@ class SqliteSession final : public Session {
 
 class Sqlite final : public Contestant {
  public:
-  Sqlite(std::string name, bool tuned) : Contestant(std::move(name), CountsLog::kOwn), tuned_(tuned) {}
-  void create(const std::string &folder, const Plan &) override { (void)SqliteSession(folder, tuned_); }
+  Sqlite(std::string name, bool tuned, Durability durability)
+      : Contestant(std::move(name), CountsLog::kOwn, true, durability_note(durability)),
+        tuned_(tuned),
+        durability_(durability) {}
+  void create(const std::string &folder, const Plan &) override { (void)SqliteSession(folder, tuned_, durability_); }
   std::unique_ptr<Session> open(const std::string &folder, unsigned) override {
-    return std::make_unique<SqliteSession>(folder, tuned_);
+    return std::make_unique<SqliteSession>(folder, tuned_, durability_);
   }
 
  private:
   bool tuned_;
+  Durability durability_;
 };
 
 }  // namespace
 
-void add_sqlite(Contestants *all) {
-  all->push_back(std::make_unique<Sqlite>("sqlite", false));
-  all->push_back(std::make_unique<Sqlite>("sqlite-tuned", true));
+void add_sqlite(Contestants *all, Durability durability) {
+  all->push_back(std::make_unique<Sqlite>("sqlite", false, durability));
+  all->push_back(std::make_unique<Sqlite>("sqlite-tuned", true, durability));
 }
 
 }  // namespace tmh::bench

@@ -7,25 +7,43 @@
 //                        so that of two inserts that overlap one always runs again
 //          tmh-buffered  the B+-tree, acknowledged before it is durable; not comparable, shows what the wait costs
 //          tmh-none      the B+-tree, no log at all; shows what the transactions cost without durability
+//          tmh-lines, tmh-pages
+//                        no map: a domain with both levels, strict; a record's 65 words are stored to a slot of an array (9 or 10
+//                        lines), all at level 1 or all at level 2. Beside each other they show what a level costs; nothing is scanned
+//          of bench/trees, by itself in either durability:
+//          tmh-bptree    the same B+-tree, blocks of the size asked for
+//          tmh-cobtree   examples/trees/cobtree.hpp, the cache-oblivious B-tree
+//          tmh-hybrid-*  these in a hybrid domain: plain code runs at level 2 there, and level 1 may ask for any of its pages
 // Retries: attempts that the library undid because another process committed a page that they had read.
+#include <array>
+#include <cstring>
 #include <functional>
 #include <map>
+#include <span>
+#include <stdexcept>
 
 #include <tmh/tmh.hpp>
 
 #include "bench/support/durable_contestant.h"
 #include "bench/support/modes.h"
 #include "examples/trees/bptree.hpp"
+#include "examples/trees/cobtree.hpp"
 
 namespace tmh::bench {
 
 namespace {
 
 using StdMap = std::map<std::uint64_t, Value, std::less<>, allocator<std::pair<const std::uint64_t, Value>>>;
-using Tree = trees::BPlusTree<std::uint64_t, Value, kPageBytes, allocator<std::byte>>;
+
+template <std::size_t kBlockBytes>
+using BlockTree = trees::BPlusTree<std::uint64_t, Value, kBlockBytes, allocator<std::byte>>;
+using CoTree = trees::CoBTree<std::uint64_t, Value, allocator<std::byte>>;
 
 void insert(StdMap *map, const Record &record) { map->emplace(record.key, record.value); }
-void insert(Tree *tree, const Record &record) { tree->insert(record.key, record.value); }
+template <class Tree>
+void insert(Tree *tree, const Record &record) {
+  tree->insert(record.key, record.value);
+}
 
 template <class Map>
 class TmhSession final : public Session {
@@ -79,20 +97,119 @@ class Tmh final : public Contestant {
   Mode mode_;
 };
 
+// An array of records in a domain with both levels. Neighbouring slots share no line; a page has seven.
+class ArraySession final : public Session {
+ public:
+  ArraySession(const std::string &folder, const char *escalation)
+      : domain_(open(folder)), segment_(domain_.map("array.db", shape())), site_(domain_, "store", escalation) {}
+  ~ArraySession() override {
+    std::error_code ignored;
+    (void)domain_.close(ignored);
+  }
+
+  void commit(std::span<const Record> records) override {
+    atomically(site_, [&] {
+      for (const Record &record : records) {
+        field<std::uint64_t> *const slot = words() + record.key % kSlots * kSlotWords;
+        slot[0].store(record.key);
+        for (std::size_t at = 0; at < kValueBytes; at += 8) {
+          std::uint64_t word = 0;
+          std::memcpy(&word, record.value.data() + at, sizeof word);
+          slot[1 + at / 8].store(word);
+        }
+      }
+    });
+  }
+  std::uint64_t log_bytes() override { return logged(domain_, Durability::kStrict).bytes; }
+  std::uint64_t retries() const override {
+    const SiteReport report = site_.report();
+    return report.line_aborts + report.page_aborts;
+  }
+  void scan(const std::function<void(std::uint64_t, const char *)> &) override {}
+
+ private:
+  static constexpr std::uint64_t kSlots = 4096, kSlotWords = 72;
+
+  static Domain open(const std::string &folder) {
+    DomainOptions options;
+    options.durability = Durability::kStrict;
+    options.levels = Levels::kHybrid;
+    return Domain::open(folder, options);
+  }
+  static SegmentOptions shape() {
+    SegmentOptions raw;
+    raw.layout = Layout::kRaw;
+    raw.size_bytes = (kSlots * kSlotWords * 8 + kPageBytes - 1) / kPageBytes * kPageBytes;
+    return raw;
+  }
+  [[nodiscard]] field<std::uint64_t> *words() const {
+    return reinterpret_cast<field<std::uint64_t> *>(segment_.data());
+  }
+
+  Domain domain_;
+  Segment segment_;
+  Site site_;
+};
+
+class TmhArray final : public Contestant {
+ public:
+  TmhArray(const char *name, const char *escalation)
+      : Contestant(name, CountsLog::kOfEverybody, false), escalation_(escalation) {}
+  void create(const std::string &folder, const Plan &) override { (void)ArraySession(folder, escalation_); }
+  std::unique_ptr<Session> open(const std::string &folder, unsigned) override {
+    return std::make_unique<ArraySession>(folder, escalation_);
+  }
+
+ private:
+  const char *escalation_;
+};
+
 }  // namespace
 
+namespace {
+
+template <class Map>
+void add(Contestants *all, const std::string &name, Durability durability, Levels levels = Levels::kPage) {
+  Mode mode{name};
+  mode.durability = durability;
+  mode.levels = levels;
+  all->push_back(std::make_unique<Tmh<Map>>(mode));
+}
+
+constexpr std::array<std::size_t, 4> kBlockSizes = {2048, 4096, 16384, 65536};
+
+template <std::size_t kIndex = 0>
+void add_block_tree(Contestants *all, const std::string &name, std::size_t block_bytes, Durability durability,
+                    Levels levels) {
+  if constexpr (kIndex < kBlockSizes.size()) {
+    if (block_bytes == kBlockSizes[kIndex])
+      add<BlockTree<kBlockSizes[kIndex]>>(all, name, durability, levels);
+    else
+      add_block_tree<kIndex + 1>(all, name, block_bytes, durability, levels);
+  } else {
+    throw std::invalid_argument("no B+-tree was compiled with blocks of that size");
+  }
+}
+
+}  // namespace
+
+std::span<const std::size_t> tree_block_sizes() noexcept { return kBlockSizes; }
+
 void add_tmh(Contestants *all) {
-  const auto add = [all]<class Map>(const Map *, const char *name, Durability durability) {
-    Mode mode{name};
-    mode.durability = durability;
-    all->push_back(std::make_unique<Tmh<Map>>(mode));
-  };
-  constexpr const Tree *kTree = nullptr;
-  constexpr const StdMap *kStdMap = nullptr;
-  add(kTree, "tmh", Durability::kStrict);
-  add(kStdMap, "tmh-std-map", Durability::kStrict);
-  add(kTree, "tmh-buffered", Durability::kBuffered);
-  add(kTree, "tmh-none", Durability::kNone);
+  using Tree = BlockTree<kPageBytes>;
+  add<Tree>(all, "tmh", Durability::kStrict);
+  add<StdMap>(all, "tmh-std-map", Durability::kStrict);
+  add<Tree>(all, "tmh-buffered", Durability::kBuffered);
+  add<Tree>(all, "tmh-none", Durability::kNone);
+  all->push_back(std::make_unique<TmhArray>("tmh-lines", "never"));
+  all->push_back(std::make_unique<TmhArray>("tmh-pages", "always"));
+}
+
+void add_tmh_trees(Contestants *all, Durability durability, std::size_t block_bytes) {
+  add_block_tree(all, "tmh-bptree", block_bytes, durability, Levels::kPage);
+  add<CoTree>(all, "tmh-cobtree", durability);
+  add_block_tree(all, "tmh-hybrid-bptree", block_bytes, durability, Levels::kHybrid);
+  add<CoTree>(all, "tmh-hybrid-cobtree", durability, Levels::kHybrid);
 }
 
 }  // namespace tmh::bench

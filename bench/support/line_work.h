@@ -62,6 +62,11 @@ class LineContestant {
 // queries: lookups are told to be queries; false: everything runs as an update.
 [[nodiscard]] std::unique_ptr<LineContestant> make_line_software(const std::string &folder, bool queries);
 
+// The same through sites of a hybrid domain: on software lines.
+[[nodiscard]] std::unique_ptr<LineContestant> make_line_sites(const std::string &folder);
+// In RTM: plain code, or tmh::field. Null where RTM does not work.
+[[nodiscard]] std::unique_ptr<LineContestant> make_line_rtm(const std::string &folder, bool is_plain);
+
 inline constexpr std::int64_t kLineBalance = 1000;
 inline constexpr std::size_t kLineMemoryBytes = 8u << 20;
 
@@ -156,11 +161,20 @@ class LineOperations {
   [[nodiscard]] Session &self() { return static_cast<Session &>(*this); }
 };
 
+// Between instances nobody else is there. A domain's memory may be touched inside an instance only.
+template <class Memory, class Body>
+void run_alone_in(Memory &memory, const Body &body) {
+  if constexpr (requires { memory.alone(body); })
+    memory.alone(body);
+  else
+    body();
+}
+
 template <class Set, class Memory>
 LineOutcome run_line_set(const LineWork &work, Memory &memory) {
   using Node = typename Set::Node;
   std::byte *const base = memory.memory(kLineMemoryBytes);
-  std::memset(base, 0, kLineMemoryBytes);
+  run_alone_in(memory, [&] { std::memset(base, 0, kLineMemoryBytes); });
   Set set(base);
   auto *const nodes = reinterpret_cast<Node *>(base + (Set::kHeadBytes + 63) / 64 * 64);
   // Half of all keys are in the set. A thread needs as many nodes as there can be more of them, and one in its hand.
@@ -212,9 +226,12 @@ LineOutcome run_line_set(const LineWork &work, Memory &memory) {
   outcome.operations_per_us = static_cast<double>(work.operations * work.threads) * 1000 / ns;
   ResultHash hash;
   std::int64_t size = 0;
-  const bool is_right = set.visit([&](std::uint64_t keys_here, std::uint64_t sum) {
-    size += static_cast<std::int64_t>(keys_here);
-    hash.add(sum);
+  bool is_right = false;
+  run_alone_in(memory, [&] {
+    is_right = set.visit([&](std::uint64_t keys_here, std::uint64_t sum) {
+      size += static_cast<std::int64_t>(keys_here);
+      hash.add(sum);
+    });
   });
   if (!is_right) outcome.wrong = "the structure is damaged";
   std::int64_t expected = static_cast<std::int64_t>(work.elements);
@@ -259,7 +276,9 @@ LineOutcome run_line_bank(const LineWork &work, Memory &memory) {
   LineOutcome outcome;
   outcome.operations_per_us = static_cast<double>(work.operations * work.threads) * 1000 / ns;
   ResultHash hash;
-  for (std::uint64_t i = 0; i < count; ++i) hash.add(static_cast<std::uint64_t>(std::int64_t{accounts[i]}));
+  run_alone_in(memory, [&] {
+    for (std::uint64_t i = 0; i < count; ++i) hash.add(static_cast<std::uint64_t>(std::int64_t{accounts[i]}));
+  });
   outcome.hash = hash.value();
   if (memory.session().sum(accounts, count) != expected) outcome.wrong = "money was lost or made";
   for (unsigned i = 0; i < work.threads; ++i) {

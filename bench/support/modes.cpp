@@ -36,6 +36,7 @@ Domain open_domain(const Mode &mode, const std::string &folder, const std::strin
   options.tracking = mode.tracking;
   options.detection = mode.detection;
   options.policy = policy;
+  options.levels = mode.levels;
   options.durability = mode.durability;  // the one place where benches switch it on
   Domain domain = Domain::open(folder, options);
   const TrackingReport report = domain.tracking();

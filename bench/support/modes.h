@@ -14,6 +14,7 @@ struct Mode {
   Detection detection = Detection::kLazy;
   bool keeps_pages = false;              // hot: pages stay mapped between instances
   Durability durability = Durability{};  // unset: as the environment says, else none
+  Levels levels = Levels{};              // the same; else pages
 };
 
 // Bytes and durable writes of the domain's log so far. A buffered domain is flushed first: its commits are counted when they

@@ -13,6 +13,7 @@
 
 #include "examples/inverted_index/bad_input.h"
 #include "examples/inverted_index/corpus.h"
+#include "examples/inverted_index/hybrid.h"
 #include "examples/inverted_index/index.h"
 #include "examples/inverted_index/lives.h"
 #include "examples/inverted_index/options.h"
@@ -65,7 +66,9 @@ bool build_and_compare(const Options &options, const WorkFolder &folder, const s
     fmt::print("The index equals the one that plain serial code built: every word, document and count.\n");
   }
   domain.close();
-  return comparison.difference_count == 0;
+  const bool hybrid_is_equal =
+      options.no_hybrid || run_hybrid(options, folder.path() + "/hybrid", corpus, plain, signals);
+  return comparison.difference_count == 0 && hybrid_is_equal;
 }
 
 Exit run(Options options) {
@@ -78,6 +81,7 @@ Exit run(Options options) {
     options.path = folder.path() + "/text";
     options.workers = 2;
     options.kills = 5;
+    options.hybrid_kills = 3;
     options.cut = {2048, 8, 8};
     options.checkpoint_bytes = std::uint64_t{512} << 10;
     options.log_file_bytes = std::uint64_t{1} << 20;  // the smallest: the log has several files even here

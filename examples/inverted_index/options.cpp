@@ -19,7 +19,7 @@ int parse_command_line(int argc, const char *const *argv, Options *options) {
       "they\n"
       "are killed at random, and once all together: the index is then recovered from its log. The result is compared "
       "with\n"
-      "an index that plain code builds."};
+      "an index that plain code builds. Then the same text is counted in a hybrid domain."};
   app.name("tmh_inverted_index");
   options->seed = std::random_device{}();
 
@@ -53,6 +53,16 @@ int parse_command_line(int argc, const char *const *argv, Options *options) {
   app.add_option("--detection", options->detection, tmh::detection_values());
   app.add_option("--tracking", options->tracking, tmh::tracking_values());
   app.add_option("--policy", options->policy, tmh::policy_values());
+  app.add_flag("--no-hybrid", options->no_hybrid, "leave out the second part, the hybrid domain");
+  app.add_option("--hybrid-kills", options->hybrid_kills, "single workers to kill in the second part")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  app.add_option("--hybrid-capacity", options->hybrid_capacity, "what fits at cache lines, as TMH_CAPACITY spells it")
+      ->capture_default_str();
+  app.add_option("--hybrid-escalation", options->hybrid_escalation,
+                 fmt::format("of the counters: {}", tmh::escalation_values()))
+      ->capture_default_str();
+  app.add_option("--hybrid-durability", options->hybrid_durability, tmh::durability_values())->capture_default_str();
   app.add_option("--domain", options->domain_folder, "use this new or empty folder, and keep it");
   app.add_flag("--tiny", options->tiny, "a little generated text, 2 workers, 5 kills, one of all: a test");
 
@@ -85,6 +95,7 @@ int parse_command_line(int argc, const char *const *argv, Options *options) {
 
 void check_options(const Options &options) {
   (void)domain_options(options, "");
+  if (!options.no_hybrid) (void)hybrid_options(options, "");
   if (options.durability == "none" && options.cuts_power()) {
     throw BadInput(
         "--power-cut needs a durable domain: a volatile one promises nothing then; --durability buffered or strict");
@@ -110,6 +121,21 @@ tmh::DomainOptions domain_options(const Options &options, const std::string &par
   }
   if (!options.policy.empty() && tmh::parse(options.policy, &policy) != tmh::Errc::kOk) {
     throw BadInput(fmt::format("{} is no policy; right values: {}", options.policy, tmh::policy_values()));
+  }
+  return result;
+}
+
+tmh::DomainOptions hybrid_options(const Options &options, const std::string &participant_name) {
+  Options hybrid = options;
+  hybrid.durability = options.hybrid_durability;
+  tmh::DomainOptions result = domain_options(hybrid, participant_name);
+  result.detection = tmh::Detection::kLazy;
+  result.levels = tmh::Levels::kHybrid;
+  result.capacity = options.hybrid_capacity;
+  tmh::Escalation escalation;
+  if (tmh::parse(options.hybrid_escalation, &escalation) != tmh::Errc::kOk) {
+    throw BadInput(
+        fmt::format("{} is no escalation; right values: {}", options.hybrid_escalation, tmh::escalation_values()));
   }
   return result;
 }

@@ -42,6 +42,12 @@ struct Options {
   std::uint64_t checkpoint_bytes = std::uint64_t{8} << 20;
   std::uint64_t log_file_bytes = 0;  // 0: the library's
   std::string domain_folder;         // empty: a temporary one
+  // The second part. The capacity: an L1d of 48 KiB keeps about as many random lines in RTM (bench/capacity).
+  bool no_hybrid = false;
+  std::uint32_t hybrid_kills = 5;
+  std::string hybrid_capacity = "32KiB/8/64";
+  std::string hybrid_escalation = "never";  // of the counters; README.md says why
+  std::string hybrid_durability = "none";
   // Set by the supervisor in its workers only.
   std::int32_t worker_slot = -1;
   ::pid_t parent = 0;
@@ -49,6 +55,7 @@ struct Options {
 
   [[nodiscard]] std::uint32_t worker_kills() const noexcept { return no_kills ? 0 : kills; }
   [[nodiscard]] std::uint32_t domain_kills() const noexcept { return no_kills ? 0 : whole_kills; }
+  [[nodiscard]] std::uint32_t hybrid_worker_kills() const noexcept { return no_kills ? 0 : hybrid_kills; }
   [[nodiscard]] bool cuts_power() const noexcept { return power_cut.value_or(durability != "none"); }
 };
 
@@ -58,6 +65,7 @@ struct Options {
 // Throws BadInput with one sentence, which lists the right values.
 void check_options(const Options &options);
 [[nodiscard]] tmh::DomainOptions domain_options(const Options &options, const std::string &participant_name);
+[[nodiscard]] tmh::DomainOptions hybrid_options(const Options &options, const std::string &participant_name);
 
 // The arguments of worker `slot`, program name excluded. `ledger`: its descriptor.
 [[nodiscard]] std::vector<std::string> worker_arguments(const Options &options, const std::string &folder,

@@ -25,16 +25,7 @@ constexpr std::string_view kCauseNames[tmh::kAbortCauseCount] = {"none",
                                                                  "needs pages"};
 static_assert(!kCauseNames[tmh::kAbortCauseCount - 1].empty());
 
-// 1234567 -> "1,234,567", whatever the locale.
-std::string grouped(std::uint64_t value) {
-  std::string digits = std::to_string(value);
-  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
-  return digits;
-}
-
 double megabytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6; }
-
-void row(std::string_view name, const std::string &value) { fmt::print("  {:<22}{}\n", name, value); }
 
 double per(std::uint64_t total, std::uint64_t count) {
   return count == 0 ? 0 : static_cast<double>(total) / static_cast<double>(count);
@@ -82,6 +73,14 @@ void print_outages(const Options &options, const RunReport &run, const tmh::Reco
 }
 
 }  // namespace
+
+std::string grouped(std::uint64_t value) {
+  std::string digits = std::to_string(value);
+  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
+  return digits;
+}
+
+void row(std::string_view name, const std::string &value) { fmt::print("  {:<22}{}\n", name, value); }
 
 void print_input(const Options &options, const Corpus &corpus) {
   std::string what = options.path;

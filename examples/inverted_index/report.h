@@ -1,7 +1,9 @@
 // examples/inverted_index/report.h -- what is printed before and after the run.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <tmh/tmh.hpp>
 
@@ -12,6 +14,11 @@
 #include "examples/inverted_index/plain_index.h"
 
 namespace inverted_index {
+
+// 1234567 -> "1,234,567", whatever the locale.
+[[nodiscard]] std::string grouped(std::uint64_t value);
+// "  name                  value"
+void row(std::string_view name, const std::string &value);
 
 void print_input(const Options &options, const Corpus &corpus);
 void print_plan(const Options &options, const Opening &opening);

@@ -37,7 +37,10 @@ struct ParticipantInfo {
 
 namespace detail {
 class DomainImpl;
-struct RetryNow {};  // what retry() throws at level 2
+// What retry() throws at level 2. Not is_wanted: become_irrevocable() found that the instance has FAILED; it aborts and begins again at once.
+struct RetryNow {
+  bool is_wanted = true;
+};
 class SegmentImpl;
 struct Handles;  // makes handles of implementations
 // On while this thread runs an instance and the process's last instances touched no page for the first time: advice cannot help then.

@@ -28,7 +28,8 @@ enum class AbortCause : std::uint8_t {
   kCapacity = 8,       // level 1: more lines than the level, its capacity model or a snapshot above has room for
   kCrossLevel = 9,     // level 1: another level holds a block, and the policy decided against this instance
   kSpurious = 10,      // level 1: the capacity model's chance or time limit; RTM: no reason given
-  kNeedsPages = 11,    // level 1: it did what only level 2 can do (allocation, plain code)
+  kNeedsPages =
+      11,  // level 1: it did what only level 2 can do (allocation, plain code); level 2: in a view of the thread's own
 };
 inline constexpr std::size_t kAbortCauseCount = 12;
 
@@ -46,7 +47,16 @@ struct Counters {
   // Durable domains: log bytes written, durable log writes, commits in them, data written by checkpoints
   std::uint64_t log_bytes = 0, log_flushes = 0, log_commits = 0, checkpoints = 0, log_files_made = 0;
   std::uint64_t recalls = 0, releases = 0;  // hybrid domains: pages that level 2 took from level 1, and gave back
+  // Hybrid domains, level 1 in hardware (RTM): commits (the last 63 of a site in a thread may be missing); aborted attempts by what the
+  // status said; attempts that were not let begin, because pages had moved, level 2 ran, or the views were level 2's; pages in and out.
+  std::uint64_t hardware_commits = 0, hardware_conflicts = 0, hardware_capacity = 0, hardware_zero = 0;
+  std::uint64_t hardware_explicit = 0, hardware_other = 0;
+  std::uint64_t hardware_follows = 0, hardware_upper_runs = 0, hardware_page_mode = 0;
+  std::uint64_t hardware_opened = 0, hardware_recalled = 0, mode_switches = 0;
   std::uint64_t lock_recoveries = 0, participants_reaped = 0, starvation_turns = 0;
+  // Begun in a thread's own view; begun in the process's view instead, because the thread could get none, or the body needs it.
+  std::uint64_t thread_view_instances = 0, thread_view_fallbacks = 0;
+  std::uint64_t irrevocables = 0;  // instances that became irrevocable
   [[nodiscard]] std::uint64_t aborts_total() const noexcept {
     std::uint64_t sum = 0;
     for (auto a : aborts) sum += a;

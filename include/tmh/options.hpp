@@ -48,9 +48,8 @@ enum class Backoff : std::uint8_t {
 
 // Which levels work on the domain's memory. One choice per domain; the first participant decides.
 enum class Levels : std::uint8_t {
-  kPage = 1,  // "page": level 2 alone. Default.
-  kHybrid =
-      2,  // "hybrid": level 1 for instrumented bodies (tmh::Site), level 2 for everything else. Lazy detection, volatile domains
+  kPage = 1,    // "page": level 2 alone. Default.
+  kHybrid = 2,  // "hybrid": level 1 for instrumented bodies (tmh::Site), level 2 for everything else. Lazy detection
 };
 
 // What an instance of level 1 does about a page that a running instance of level 2 uses (DESIGN section 4, cross-level conflict).
@@ -78,6 +77,15 @@ enum class LineChoice : std::uint8_t {
   kAuto = 0,      // "auto": software for instrumented bodies; rtm for plain ones where it works
   kSoftware = 1,  // "software": software lines, on every machine
   kRtm = 2,       // "rtm": Intel RTM; an error where it does not work
+};
+
+// Where instrumented instances of level 2 run, so that several threads of one process run them at once (tmh/site.hpp).
+enum class ThreadViewUse : std::uint8_t {
+  // "auto": with tracking that keeps pages mapped (-hot), in a view of the thread's own from the first time on that another thread is running
+  // in the process's; else as never, which is faster there. Default.
+  kAuto = 1,
+  kAlways = 2,  // "always": in a view of the thread's own
+  kNever = 3,   // "never": in the process's view, one after the other
 };
 
 struct Escalation {
@@ -122,10 +130,11 @@ struct Policy {
 [[nodiscard]] Errc parse(std::string_view spec, Detection *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Durability *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, GroupCommit *out) noexcept;
-[[nodiscard]] Errc parse(std::string_view spec, Levels *out) noexcept;  // these four: kBadLevels
+[[nodiscard]] Errc parse(std::string_view spec, Levels *out) noexcept;  // these five: kBadLevels
 [[nodiscard]] Errc parse(std::string_view spec, LineChoice *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, CrossPolicy *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Escalation *out) noexcept;
+[[nodiscard]] Errc parse(std::string_view spec, ThreadViewUse *out) noexcept;
 [[nodiscard]] std::string to_string(const Policy &policy);
 [[nodiscard]] const char *to_string(Tracking tracking) noexcept;
 [[nodiscard]] const char *to_string(Detection detection) noexcept;
@@ -135,6 +144,7 @@ struct Policy {
 [[nodiscard]] const char *to_string(LineChoice line) noexcept;
 [[nodiscard]] const char *to_string(CrossPolicy policy) noexcept;
 [[nodiscard]] std::string to_string(const Escalation &escalation);
+[[nodiscard]] const char *to_string(ThreadViewUse use) noexcept;
 // The right values, for a message that refuses a wrong one.
 [[nodiscard]] const char *policy_values() noexcept;
 [[nodiscard]] const char *tracking_values() noexcept;
@@ -145,6 +155,7 @@ struct Policy {
 [[nodiscard]] const char *line_values() noexcept;
 [[nodiscard]] const char *cross_policy_values() noexcept;
 [[nodiscard]] const char *escalation_values() noexcept;
+[[nodiscard]] const char *thread_view_values() noexcept;
 
 // An unset field (kAuto, 0, empty) takes the environment's value, then the default.
 struct DomainOptions {
@@ -160,6 +171,7 @@ struct DomainOptions {
   // What fits into an instance of level 1, as into a best-effort HTM: "unlimited", "l1d" (this machine's), or bytes/ways/line bytes as
   // "32KiB/8/64"; see levels/line/capacity.h for what may follow. Empty: TMH_CAPACITY, else unlimited; this process's own
   std::string capacity;
+  ThreadViewUse thread_views = ThreadViewUse{};  // unset: TMH_THREAD_VIEWS, else auto; this process's own
 
   Durability durability = Durability{};  // unset: TMH_DURABILITY, else the domain's, else none
   std::string group_commit;  // empty: TMH_GROUP_COMMIT, else the defaults of GroupCommit; this process's own

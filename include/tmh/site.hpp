@@ -1,6 +1,9 @@
 // include/tmh/site.hpp -- sites: places in a program whose instances run at level 1 while they are small, and at level 2 when they are not.
 // Shape:     in a hybrid domain (DomainOptions::levels) a site's body is instrumented: it reaches shared memory through tmh::field<T> only.
-//            The same body then runs at either level. In a page domain every site runs at level 2.
+//            The same body then runs at either level. Or it is plain (BodyKind::kPlain): level 1 is then RTM, where the machine has it, and
+//            nothing elsewhere. In a page domain every site runs at level 2.
+// RTM:       a body between XBEGIN and XEND runs as it is, with two differences: an aborted attempt leaves no trace in locals either, and what
+//            enters the kernel (or waits) aborts it, so that it runs at level 2.
 // Sharing:   a Site is one process's; any number of its threads use it at once. At level 1 their instances run in parallel; at level 2
 //            one after the other, as every instance of a process does.
 // Contexts:  as domain.hpp.
@@ -33,6 +36,21 @@ struct SiteReport {
   std::uint64_t releases = 0;              // pages that its instances at level 1 got back from level 2
   std::uint64_t recalls = 0;               // pages that its instances at level 2 took from level 1
   std::uint64_t line_ns = 0, page_ns = 0;  // in attempts at each level, committed or not
+  // RTM. Commits and aborts are among those at level 1; aborts by what the status said. Status 0: a fault, an interrupt, a system call.
+  std::uint64_t hardware_commits = 0;
+  std::uint64_t hardware_conflicts = 0, hardware_capacity = 0, hardware_zero = 0;
+  std::uint64_t hardware_explicit = 0;  // the body did what only level 2 can do
+  std::uint64_t hardware_gate =
+      0;  // not begun: pages had moved, level 2 was running, views were level 2's; not among line_aborts
+  std::uint64_t hardware_other = 0;     // no cause that is known
+  std::uint64_t hardware_findings = 0;  // instances that ran at level 2 to find pages: no escalations
+  std::uint64_t hardware_pages = 0;     // pages that these opened
+};
+
+// How a site's body reaches shared memory.
+enum class BodyKind : std::uint8_t {
+  kInstrumented = 1,  // through tmh::field<T> only, until it calls the library for something else (allocation)
+  kPlain = 2,         // by loads and stores
 };
 
 namespace detail {
@@ -42,8 +60,10 @@ class Attempts;
 
 class Site {
  public:
-  // escalation: a specification (see Escalation); empty: the domain's. Errors: kBadLevels, kNotInitialized.
-  explicit Site(const Domain &domain, std::string_view name = {}, std::string_view escalation = {});
+  // escalation: a specification (see Escalation); empty: the domain's. body: unset: instrumented in a hybrid domain, plain in a page domain.
+  // Errors: kBadLevels, kBadArgument, kNotInitialized.
+  explicit Site(const Domain &domain, std::string_view name = {}, std::string_view escalation = {},
+                BodyKind body = BodyKind{});
   [[nodiscard]] SiteReport report() const;
   [[nodiscard]] const Domain &domain() const noexcept { return domain_; }
 
@@ -55,37 +75,50 @@ class Site {
 
 namespace detail {
 
-// One instance of a site: its attempts until one commits.
+// One instance of a site: its attempts until one commits. A query has a second one only when a thread's view would not do.
 class Attempts {
  public:
-  explicit Attempts(const Site &site) noexcept : site_(site) {}
+  enum class Kind : std::uint8_t { kUpdate, kQuery };
+  explicit Attempts(const Site &site, Kind kind = Kind::kUpdate, Durability durability = {}) noexcept
+      : site_(site), kind_(kind), durability_(durability) {}
   void begin();              // an attempt, at the level that the site's policy says; waits before a repeated one
   [[nodiscard]] bool end();  // true: committed, or subsumed in an outer instance
-  void retried();            // retry() left the body; rethrows it inside an outer instance
-  void unwound();            // a LineAbort left the body; rethrows it inside an outer instance
+  void retried(const RetryNow &why);  // it left the body; rethrows it inside an outer instance
+  void unwound();                     // a LineAbort left the body; rethrows it inside an outer instance
   // Another exception left the body and the instance is undone. False: that attempt never happened.
   [[nodiscard]] bool threw();
 
  private:
-  enum class RunsAt : std::uint8_t { kNothing, kLines, kPages, kOuter };
+  enum class RunsAt : std::uint8_t { kNothing, kLines, kPages, kOuter, kHardware };
   void failed_at_lines();
+  [[nodiscard]] bool begin_hardware();
+  void end_hardware();
+  [[nodiscard]] bool try_hardware_again(std::uint32_t status);
+  void found_pages();
+  [[nodiscard]] bool goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused, bool others_progressed);
+  void failed_in_thread_view();
+  void leave_outer();
+  void await_snapshot();
   const Site &site_;
+  const Kind kind_;
+  const Durability durability_;
   RunsAt runs_at_ = RunsAt::kNothing;
   bool escalated_ = false;
+  bool finding_ = false;             // at level 2 to find the pages that RTM needs
+  std::uint32_t zeros_ = 0;          // attempts that RTM aborted without a reason
+  std::uint32_t gate_tries_ = 0;     // attempts that the gate did not let begin, in a row
+  bool needs_process_view_ = false;  // a thread's view has turned out not to do
   std::uint32_t attempts_ = 0;
   std::uint64_t first_ticks_ = 0;  // of the time-stamp counter
   std::uint64_t ticks_ = 0;
   std::uint64_t recalls_before_ = 0;
 };
 
-}  // namespace detail
-
-// As atomically(domain, body). Inside a running instance, of whatever level, it is subsumed.
-// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1.
 template <class Body>
-auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
+auto run_attempts(const Site &site, Attempts::Kind kind, Durability durability, Body &body)
+    -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;
-  detail::Attempts attempts(site);
+  Attempts attempts(site, kind, durability);
   for (;;) {
     attempts.begin();
     try {
@@ -96,14 +129,34 @@ auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
         std::optional<Result> result(body());
         if (attempts.end()) return *std::move(result);
       }
-    } catch (const detail::LineAbort &) {
+    } catch (const LineAbort &) {
       attempts.unwound();
-    } catch (const detail::RetryNow &) {
-      attempts.retried();
+    } catch (const RetryNow &why) {
+      attempts.retried(why);
     } catch (...) {
       if (attempts.threw()) throw;
     }
   }
+}
+
+}  // namespace detail
+
+// As atomically(domain, body). Inside a running instance, of whatever level, it is subsumed.
+// durability: of this instance's acknowledgement, as Domain::end(Durability); when it is subsumed it says nothing.
+// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1. kLogFailed: committed, and perhaps not durable.
+template <class Body>
+auto atomically(const Site &site, Durability durability, Body &&body) -> std::invoke_result_t<Body &> {
+  return detail::run_attempts(site, detail::Attempts::Kind::kUpdate, durability, body);
+}
+template <class Body>
+auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
+  return detail::run_attempts(site, detail::Attempts::Kind::kUpdate, Durability{}, body);
+}
+
+// As query(domain, body): at level 2, on one snapshot; in several threads at once when the body is instrumented.
+template <class Body>
+auto query(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
+  return detail::run_attempts(site, detail::Attempts::Kind::kQuery, Durability{}, body);
 }
 
 }  // namespace tmh

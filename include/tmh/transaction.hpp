@@ -29,14 +29,14 @@ auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body 
         std::optional<Result> result(body());
         if (domain.end() != Status::kAborted) return *std::move(result);
       }
-    } catch (const detail::RetryNow &) {
-      if (!outermost) {
-        (void)domain.end();
-        throw;
+    } catch (const detail::RetryNow &why) {
+      if (!outermost || !why.is_wanted) (void)domain.end();
+      if (!outermost) throw;
+      if (why.is_wanted) {
+        domain.abort();
+        domain.await_change();
+        continue;
       }
-      domain.abort();
-      domain.await_change();
-      continue;
     } catch (...) {
       if (domain.depth() == 0) throw;  // end() itself failed, or the body ended the instance
       if (!outermost) {
@@ -50,6 +50,18 @@ auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body 
     domain.backoff();
   }
 }
+
+// From here on the running instance cannot abort, so its body may do what cannot be undone: print, send, start a motor. Until it has ended no
+// other instance of the domain commits at level 2, and no instance of level 1 changes a page that it has touched; everybody may begin, read
+// and go on at level 1 elsewhere. A second one waits here for the first to end. Waits for nobody else but, at most 200 ms, a starving instance
+// that has the turn. If its process dies, others go on within a second.
+//   At level 1: begins again at level 2, and comes back here. An instance that has FAILED already aborts here and begins again (by an exception
+// that is no std::exception; with begin() and end() by hand: abort() and begin again). Nested: holds for the outermost instance.
+// Room on the disk for what has been written so far is reserved here; kDiskFull, kOutOfMemory: not done, the instance is as it was and may
+// abort. NOT covered: no room, on the disk or in memory, for pages that are written or first touched after it, or for the redo log of a durable
+// domain: then end() reports the error and the instance aborts. abort() and an exception that leaves the body still roll back; retry() is
+// refused. Errors: kEndWithoutBegin; kNestedMisuse in a query; kNeedsPages at a site that may not leave level 1.
+void become_irrevocable();
 
 // Runs body() once as a read-only transaction on one consistent snapshot. Never aborts. A store into a segment is
 // discarded and reported as Error(kQueryWrote).

@@ -24,10 +24,14 @@ inline constexpr std::uint32_t kStatusCodeShift = 24;
 enum class AbortCode : std::uint8_t {
   kNone = 0,
   kUser = 1,           // the body asked for it
-  kExclusiveHeld = 2,  // somebody has the domain's exclusive word; wait until it is free, then retry
+  kExclusiveHeld = 2,  // somebody runs alone; wait until that has ended, then retry
   kUpperHolds = 3,     // level 2 holds a block that it touched
   kQueryWrote = 4,     // a query stored
   kNeedsPages = 5,     // what it did next only level 2 can do
+  kFollow = 6,         // RTM: pages have come to the hardware level or left it, and this process has not followed
+  kUpperRuns = 7,      // RTM: an instance of level 2 runs in the domain
+  kPageMode = 8,       // RTM: this process's views are level 2's
+  kRetry = 9,          // RTM: the body called retry(); only level 2 can sleep for a change
 };
 
 [[nodiscard]] constexpr AbortStatus explicit_abort(AbortCode code) noexcept {
@@ -74,10 +78,14 @@ enum class AbortCode : std::uint8_t {
     case AbortCode::kUser:
       return AbortCause::kUser;
     case AbortCode::kUpperHolds:
+    case AbortCode::kUpperRuns:
+    case AbortCode::kFollow:
+    case AbortCode::kPageMode:
       return AbortCause::kCrossLevel;
     case AbortCode::kQueryWrote:
       return AbortCause::kQueryWrote;
     case AbortCode::kNeedsPages:
+    case AbortCode::kRetry:
       return AbortCause::kNeedsPages;
     case AbortCode::kExclusiveHeld:
       return AbortCause::kConflictOther;

@@ -25,7 +25,7 @@ namespace tmh::line {
 using LineWord = detail::LineWord;
 
 inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
-inline constexpr std::uint32_t kLineStateVersion = 1;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kLineStateVersion = 2;  // changes with every change of what is in these files
 
 // A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U and not newer than rv.
 inline constexpr std::uint64_t kLocked = 1ull << 63;  // context number in the lower 32 bits
@@ -55,6 +55,8 @@ enum class Where : std::uint64_t {};
 
 inline constexpr std::uint64_t kNoPage = ~0ull;  // LineStateV1::moving
 
+inline constexpr std::size_t kHardwareCountsMax = 16;
+
 struct alignas(64) LineStateV1 {
   std::uint64_t magic;                 //   0
   std::uint32_t version;               //   8
@@ -68,8 +70,12 @@ struct alignas(64) LineStateV1 {
   LineWord recovered;                  // 264  contexts of dead threads that were recovered
   LineWord recovered_commits;          // 272  of these, past their commit point
   std::uint64_t reserved2_zero[5];     // 280
+  // hierarchy/hardware_pages.h. hardware_epoch: moves of pages to or from the hardware level; every RTM transaction has read it. Totals below.
+  alignas(64) LineWord hardware_epoch;                       // 320  domain lock
+  alignas(64) LineWord hardware_counts[kHardwareCountsMax];  // 384  fetch_add, relaxed
 };
-static_assert(sizeof(LineStateV1) == 320 && std::is_standard_layout_v<LineStateV1>);
+static_assert(sizeof(LineStateV1) == 512 && offsetof(LineStateV1, hardware_epoch) == 320 &&
+              offsetof(LineStateV1, hardware_counts) == 384 && std::is_standard_layout_v<LineStateV1>);
 static_assert(offsetof(LineStateV1, boot_id) == 16 && offsetof(LineStateV1, clock) == 64 &&
               offsetof(LineStateV1, moving) == 128 && offsetof(LineStateV1, turn) == 192 &&
               offsetof(LineStateV1, contexts_high) == 256 && offsetof(LineStateV1, reserved2_zero) == 280);
@@ -110,7 +116,11 @@ enum class State : std::uint64_t { kIdle = 0, kPending = 1, kFailed = 2, kCommit
 // 2 MiB of redo log. What writes more lines than an L2 cache holds (1 to 2 MiB here) belongs to level 2, which copies pages.
 inline constexpr std::uint32_t kWritesMax = 1u << 14;
 inline constexpr std::uint32_t kUndoWords = 1u << 15;    // 768 KiB; a commit that overflows it escalates
-inline constexpr std::uint32_t kContextsMax = 1u << 12;  // threads of a domain at one time; 12 GiB of address space
+inline constexpr std::uint32_t kContextsMax = 1u << 12;  // threads of a domain at one time; 16 GiB of address space
+// Durable domains: committed and not yet in the log. 4,000 commits of a line or two; one that needs more than half of it escalates.
+inline constexpr std::uint64_t kRedoBytes = 1u << 20;
+// LineContextV1::in_flight between the announcement and the stamp.
+inline constexpr std::uint64_t kStamping = ~0ull;
 
 // Owner of a context: participant slot + 1 below, its incarnation above; 0: free.
 enum class Owner : std::uint64_t {};
@@ -125,22 +135,31 @@ enum class Owner : std::uint64_t {};
 }
 
 struct alignas(4096) LineContextV1 {
-  std::atomic<Owner> owner;           //    0  CAS from 0 to take it
-  std::uint64_t reserved_zero[7];     //    8
-  alignas(64) LineWord status;        //   64  status_word(); others: PENDING -> FAILED
-  std::atomic<std::uint64_t> age;     //   72  of the instance; smaller: began earlier. Stored before status.
-  std::atomic<std::uint64_t> stamp;   //   80  line clock at line-stamp; stored before COMMITTED
-  std::atomic<std::uint64_t> lines;   //   88  entries of writes; stored before PENDING
-  std::uint64_t reserved2_zero[4];    //   96
+  std::atomic<Owner> owner;          //    0  CAS from 0 to take it
+  std::uint64_t reserved_zero[7];    //    8
+  alignas(64) LineWord status;       //   64  status_word(); others: PENDING -> FAILED
+  std::atomic<std::uint64_t> age;    //   72  of the instance; smaller: began earlier. Stored before status.
+  std::atomic<std::uint64_t> stamp;  //   80  line clock at line-stamp; stored before COMMITTED
+  std::atomic<std::uint64_t> lines;  //   88  entries of writes; stored before PENDING
+  // Durable domains (redo.h). in_flight: 0: nothing stamped and undecided or not home; kStamping; else the stamp.
+  LineWord in_flight;                 //   96
+  LineWord redo_next;                 //  104  redo_head if this commit succeeds; stored before COMMITTED
+  LineWord redo_head;                 //  112  bytes of the redo ring ever filled with committed records
+  std::uint64_t reserved2_zero[1];    //  120
   alignas(64) LineWord undo_head;     //  128  undo words ever stored; the next one goes to undo[undo_head % kUndoWords]
-  std::uint64_t reserved3_zero[495];  //  136
+  std::uint64_t reserved3_zero[7];    //  136
+  alignas(64) LineWord redo_tail;     //  192  of these, in the log; moved by the log's writer
+  std::uint64_t reserved4_zero[487];  //  200
   LineWrite writes[kWritesMax];       // 4096
   UndoWord undo[kUndoWords];
+  std::byte redo[kRedoBytes];
 };
-static_assert(offsetof(LineContextV1, status) == 64 && offsetof(LineContextV1, undo_head) == 128 &&
+static_assert(offsetof(LineContextV1, status) == 64 && offsetof(LineContextV1, in_flight) == 96 &&
+              offsetof(LineContextV1, undo_head) == 128 && offsetof(LineContextV1, redo_tail) == 192 &&
               offsetof(LineContextV1, writes) == 4096 &&
-              offsetof(LineContextV1, undo) == 4096 + sizeof(LineWrite) * kWritesMax);
-static_assert(sizeof(LineContextV1) == 4096 + 128 * kWritesMax + 24 * kUndoWords &&
+              offsetof(LineContextV1, undo) == 4096 + sizeof(LineWrite) * kWritesMax &&
+              offsetof(LineContextV1, redo) == 4096 + sizeof(LineWrite) * kWritesMax + sizeof(UndoWord) * kUndoWords);
+static_assert(sizeof(LineContextV1) == 4096 + 128 * kWritesMax + 24 * kUndoWords + kRedoBytes &&
               std::is_standard_layout_v<LineContextV1>);
 
 }  // namespace tmh::line

@@ -170,6 +170,11 @@ Errc LineMemory::allocate_undo(std::uint32_t number) noexcept {
   return platform::allocate_blocks(contexts_file_.fd(), begin, sizeof(LineContextV1::undo));
 }
 
+Errc LineMemory::allocate_redo(std::uint32_t number) noexcept {
+  const std::uint64_t begin = number * sizeof(LineContextV1) + offsetof(LineContextV1, redo);
+  return platform::allocate_blocks(contexts_file_.fd(), begin, sizeof(LineContextV1::redo));
+}
+
 Errc LineMemory::allocate_chunk(LineSegment &segment, std::uint64_t chunk) noexcept {
   const std::uint64_t begin = chunk * kChunkBytes;
   // acquire: pairs with grow_segment(); the file is that long

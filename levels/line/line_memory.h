@@ -81,9 +81,10 @@ class LineMemory {
   // A context for a thread of this participant; kTooManyParticipants when all are taken, kDiskFull.
   [[nodiscard]] Errc take_context(std::uint32_t slot, std::uint64_t incarnation, std::uint32_t *number) noexcept;
   void give_back(std::uint32_t number) noexcept;
-  // Disk blocks for entries [0, count) of the context's redo log, or for its undo ring: a commit must not find the disk full.
+  // Disk blocks for entries [0, count) of the context's redo log, or for one of its rings: a commit must not find the disk full.
   [[nodiscard]] Errc allocate_writes(std::uint32_t number, std::uint32_t count) noexcept;
   [[nodiscard]] Errc allocate_undo(std::uint32_t number) noexcept;
+  [[nodiscard]] Errc allocate_redo(std::uint32_t number) noexcept;
   // The same for home and line words around `offset`; kDiskFull, kIo. Cheap when this process has asked before.
   [[nodiscard]] Errc allocate_home(LineSegment &segment, std::uint64_t offset_bytes) noexcept {
     const std::uint64_t chunk = offset_bytes / kChunkBytes;

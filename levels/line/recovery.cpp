@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "levels/line/redo.h"
 #include "platform/disk.h"
 #include "platform/steps.h"
 
@@ -47,9 +48,11 @@ bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
   const std::uint64_t status = context.status.load(std::memory_order_acquire);
   const bool is_committed =
       state_of(status) == State::kCommitted && !platform::is_planted(platform::Planted::kRecoveryUndoes);
+  settle_redo(context);  // also where its lines must wait for somebody who knows the segment: the log need not
   if (state_of(status) != State::kIdle && !recover_lines(memory, number, is_committed)) return false;
   platform::step(platform::Step::kLineRecovered);
   context.status.store(status_word(number_of(status), State::kIdle), std::memory_order_release);  // as its owner does
+  context.in_flight.store(0, std::memory_order_release);
   std::uint64_t turn = number + 1ull;
   state.turn.compare_exchange_strong(turn, 0, std::memory_order_release, std::memory_order_relaxed);  // as give_turn()
   // relaxed, both: totals; the domain lock, or the folder lock, is held

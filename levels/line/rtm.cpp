@@ -20,17 +20,20 @@ TMH_RTM bool rtm_is_inside() noexcept { return _xtest() != 0; }
 // XABORT's operand is part of the instruction.
 TMH_RTM void rtm_abort(AbortCode code) noexcept {
   switch (code) {
-    case AbortCode::kExclusiveHeld:
-      return _xabort(static_cast<unsigned>(AbortCode::kExclusiveHeld));
-    case AbortCode::kUpperHolds:
-      return _xabort(static_cast<unsigned>(AbortCode::kUpperHolds));
-    case AbortCode::kQueryWrote:
-      return _xabort(static_cast<unsigned>(AbortCode::kQueryWrote));
-    case AbortCode::kNeedsPages:
-      return _xabort(static_cast<unsigned>(AbortCode::kNeedsPages));
+#define TMH_XABORT(name) \
+  case AbortCode::name:  \
+    return _xabort(static_cast<unsigned>(AbortCode::name))
+    TMH_XABORT(kExclusiveHeld);
+    TMH_XABORT(kUpperHolds);
+    TMH_XABORT(kQueryWrote);
+    TMH_XABORT(kNeedsPages);
+    TMH_XABORT(kFollow);
+    TMH_XABORT(kUpperRuns);
+    TMH_XABORT(kPageMode);
+    TMH_XABORT(kRetry);
     case AbortCode::kNone:
-    case AbortCode::kUser:
-      return _xabort(static_cast<unsigned>(AbortCode::kUser));
+      TMH_XABORT(kUser);
+#undef TMH_XABORT
   }
 }
 TMH_RTM bool try_empty_rtm() noexcept {
@@ -52,8 +55,7 @@ bool RtmThread::begin(const Begin &) noexcept {
     status_ = AbortStatus{status};
     return false;
   }
-  // In the read set from here on: races with whoever takes the word after this look, and loses. relaxed: the transaction is the order.
-  if (exclusive_.load(std::memory_order_relaxed) != 0) rtm_abort(AbortCode::kExclusiveHeld);
+  if (const AbortCode code = gate_.shut_by(); code != AbortCode::kNone) rtm_abort(code);
   return true;
 }
 
@@ -65,6 +67,7 @@ Status RtmThread::commit() noexcept {
 void RtmThread::abandon(AbortCause cause) noexcept {
   rtm_abort(cause == AbortCause::kQueryWrote   ? AbortCode::kQueryWrote
             : cause == AbortCause::kCrossLevel ? AbortCode::kUpperHolds
+            : cause == AbortCause::kNeedsPages ? AbortCode::kNeedsPages
                                                : AbortCode::kUser);
 }
 

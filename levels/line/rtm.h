@@ -1,13 +1,14 @@
 // levels/line/rtm.h -- the RTM instructions, wrapped once, and level 1 on them for plain code.
 // Shape:     XBEGIN, XEND, XABORT and XTEST in functions of their own with the target attribute; no part of the library is compiled for RTM.
 //            RtmThread begins and ends one attempt; retries, and what follows them, are the caller's: the fallback must be right alone.
-// Invariant: the first act inside is a look at the exclusive word, which makes it part of the read set: whoever takes it later aborts us.
+// Invariant: the first act inside is to ask the gate, whose words thereby are in the read set: whoever shuts it later aborts us.
+// Abort:     memory and registers are as they were at XBEGIN, the stack too; so rtm_begin() may return into its caller, as setjmp() may not:
+//            after an abort its frame is there again.
 // Contexts:  REQUIRES detect_rtm().is_usable, else XBEGIN is an illegal instruction. Inside: no calls out, no system calls, no first touch
 //            of a page (a fault aborts with status 0, and no handler runs).
 // Source:    Intel SDM vol. 1, chapter 16; DESIGN 4 and 5.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include <tmh/instance.hpp>
@@ -20,8 +21,8 @@ namespace tmh::line {
 // What _xbegin() returns inside a transaction; else the abort status.
 inline constexpr std::uint32_t kRtmStarted = ~0u;
 
-// Returns twice, like setjmp: inside the transaction, and after its abort. REQUIRES a processor that lists RTM; elsewhere it says status 0
-// where it is not compiled in.
+// Returns twice: inside the transaction, and after its abort. REQUIRES a processor that lists RTM; elsewhere it says status 0 where it is
+// not compiled in.
 [[nodiscard]] std::uint32_t rtm_begin() noexcept;
 void rtm_end() noexcept;
 // Outside a transaction it does nothing.
@@ -30,10 +31,25 @@ void rtm_abort(AbortCode code) noexcept;
 // Begins and ends; true: committed. REQUIRES as rtm_begin().
 [[nodiscard]] bool try_empty_rtm() noexcept;
 
+// What must hold for a transaction to commit. hierarchy/ implements it; OpenGate serves where there is nothing.
+class RtmGate {
+ public:
+  RtmGate() = default;
+  RtmGate(const RtmGate &) = delete;
+  RtmGate &operator=(const RtmGate &) = delete;
+  virtual ~RtmGate() = default;
+  // Inside a transaction: only loads. kNone: open; else why it may not run.
+  [[nodiscard]] virtual AbortCode shut_by() const noexcept = 0;
+};
+
+class OpenGate : public RtmGate {
+ public:
+  [[nodiscard]] AbortCode shut_by() const noexcept override { return AbortCode::kNone; }
+};
+
 class RtmThread {
  public:
-  // exclusive: the domain's word; not 0: somebody runs alone, and no instance of level 1 may commit.
-  explicit RtmThread(const std::atomic<std::uint64_t> &exclusive) noexcept : exclusive_(exclusive) {}
+  explicit RtmThread(const RtmGate &gate) noexcept : gate_(gate) {}
 
   // True: the transaction runs. False, also a second time after an abort: it does not; status() and cause() say why.
   [[nodiscard]] bool begin(const Begin &begin) noexcept;
@@ -46,7 +62,7 @@ class RtmThread {
   [[nodiscard]] AbortStatus status() const noexcept { return status_; }
 
  private:
-  const std::atomic<std::uint64_t> &exclusive_;
+  const RtmGate &gate_;
   AbortStatus status_{};
 };
 

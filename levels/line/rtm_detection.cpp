@@ -5,6 +5,7 @@
 #include <cpuid.h>
 #endif
 
+#include <cstdlib>
 #include <fstream>
 #include <utility>
 
@@ -97,7 +98,16 @@ RtmFacts read_rtm_facts(const RtmSources &sources) {
 
 RtmFacts collect_rtm_facts() {
   RtmFacts facts = read_rtm_facts(this_machines_rtm_sources());
-  if (!facts.is_listed) return facts;
+  const char *const assumed = std::getenv("TMH_ASSUME_RTM");
+  facts.is_assumed = assumed != nullptr && std::string(assumed) == "1";
+#if defined(__SANITIZE_THREAD__)
+  facts.under_tsan = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  facts.under_tsan = true;
+#endif
+#endif
+  if (!facts.is_listed && !facts.is_assumed) return facts;
   while (facts.attempts < kTrialAttempts && facts.commits < kTrialCommits) {
     ++facts.attempts;
     if (try_empty_rtm()) ++facts.commits;
@@ -108,13 +118,21 @@ RtmFacts collect_rtm_facts() {
 RtmReport judge_rtm(const RtmFacts &facts) {
   const std::string counted = std::to_string(facts.commits) + " of " + std::to_string(facts.attempts) + " attempts";
   if (!facts.is_x86) return refuse("this is no x86-64 processor", "level 1 runs in software");
+  if (facts.under_tsan)
+    return refuse("ThreadSanitizer sees no order between hardware transactions", "level 1 runs in software");
   const bool works = facts.commits >= kTrialCommits;
   if (works && facts.is_listed) return {true, "RTM is used: in a trial " + counted + " committed", {}, {}};
+  if (works && facts.is_assumed)
+    return {true,
+            "RTM is used: in a trial " + counted + " committed (not listed by the processor; TMH_ASSUME_RTM is set)",
+            {},
+            {}};
   if (works)
     return refuse("the processor does not list it (CPUID 7.EBX bit 11), although in a trial " + counted + " committed",
                   facts.under_hypervisor
-                      ? "the host hides it and must list it (QEMU: -cpu host, or rtm=on)"
-                      : "something below this program runs RTM without saying so, for instance an emulator");
+                      ? "the host hides it and must list it (QEMU: -cpu host, or rtm=on), or TMH_ASSUME_RTM=1"
+                      : "something below this program runs RTM without saying so, for instance an emulator; "
+                        "TMH_ASSUME_RTM=1 uses it");
   // Before the list: a kernel that sees this bit takes RTM off the list, whatever tsx= says.
   if (facts.always_aborts)
     return refuse("the microcode makes every attempt abort (CPUID 7.EDX bit 11, RTM_ALWAYS_ABORT)",

@@ -1,4 +1,6 @@
 // levels/line/rtm_detection.h -- can this machine run RTM transactions, and if not, why not and what would help?
+// Override:  TMH_ASSUME_RTM=1 skips the look at CPUID, for machines where XBEGIN raises SIGILL and an emulator in this process answers it.
+//            The trial decides as ever.
 // Shape:     facts are collected (CPUID, kernel, a trial), then judged by a pure function, which tests give facts of other machines.
 //            What is read is injected (RtmSources): tests and `tmh doctor` share the reading and the judgement with the library.
 // Source:    Intel SDM vol. 1, chapter 16; Linux admin-guide/hw-vuln/tsx_async_abort.rst. DESIGN 4: only a trial commit proves RTM.
@@ -23,6 +25,8 @@ struct RtmFacts {
   bool is_x86 = false;
   std::string vendor;             // "GenuineIntel"; empty: not known
   bool is_listed = false;         // CPUID 7.EBX bit 11
+  bool is_assumed = false;        // TMH_ASSUME_RTM is set: somebody else executes the instructions
+  bool under_tsan = false;        // the library is built with ThreadSanitizer
   bool always_aborts = false;     // CPUID 7.EDX bit 11, RTM_ALWAYS_ABORT
   bool under_hypervisor = false;  // CPUID 1.ECX bit 31
   std::optional<bool>

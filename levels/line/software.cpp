@@ -1,6 +1,8 @@
 // levels/line/software.cpp -- life of a thread's instances: attach, begin, end, the snapshot.
 #include "levels/line/software.h"
 
+#include <algorithm>
+
 #include "platform/disk.h"
 #include "platform/probes.h"
 #include "platform/process.h"
@@ -28,7 +30,7 @@ Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexc
   // relaxed: acquired with the context; from now on this thread alone moves it on.
   instance_ = number_of(context_->status.load(std::memory_order_relaxed));
   writes_allocated_ = LineMemory::kWritesAtFirst;
-  undo_allocated_ = false;
+  undo_allocated_ = redo_allocated_ = false;
   if (log_.empty()) log_.resize(kLogEntriesAtFirst);
   is_attached_ = true;
   return Errc::kOk;
@@ -52,6 +54,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   is_running_ = true;
   is_doomed_ = false;
   cause_ = AbortCause::kNone;
+  error_ = Errc::kOk;
   if (attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) [[unlikely]]
     take_turn();
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we look.
@@ -124,6 +127,13 @@ bool SoftwareThread::extend() noexcept {
   if (!is_log_valid() && !platform::is_planted(platform::Planted::kLineNoExtensionCheck)) return false;
   rv = now;
   return true;
+}
+
+std::uint64_t SoftwareThread::durable_at() const noexcept {
+  if (!writes_.empty()) return stamp_;  // its own record comes after all that it depends on
+  std::uint64_t newest = 0;
+  for (const detail::LineSeen &read : reads()) newest = std::max(newest, read.seen);
+  return newest;
 }
 
 std::uint64_t SoftwareThread::model_now_ns() const noexcept {

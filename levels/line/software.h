@@ -26,6 +26,7 @@
 #include "levels/line/layout.h"
 #include "levels/line/line_memory.h"
 #include "levels/line/line_table.h"
+#include "levels/line/redo.h"
 #include "levels/line/upper.h"
 
 namespace tmh::line {
@@ -45,7 +46,9 @@ inline constexpr std::uint32_t kQueryTurnAttempts = 2;
 class SoftwareThread : public detail::LineAccess {
  public:
   // REQUIRES: memory and upper outlive it; the participant's slot is attached.
-  SoftwareThread(LineMemory &memory, Upper &upper) noexcept : memory_(memory), upper_(upper) {}
+  // redo_log: durable domains, else null.
+  SoftwareThread(LineMemory &memory, Upper &upper, RedoLog *redo_log = nullptr) noexcept
+      : memory_(memory), upper_(upper), redo_log_(redo_log) {}
   SoftwareThread(const SoftwareThread &) = delete;
   SoftwareThread &operator=(const SoftwareThread &) = delete;
   ~SoftwareThread() { detach(); }
@@ -92,6 +95,10 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] AbortStatus status() const noexcept { return status_; }
   // The stamp of the last commit that wrote; else the snapshot.
   [[nodiscard]] std::uint64_t stamp() const noexcept { return stamp_; }
+  // Of the last instance, if it committed: once everything stamped up to here is durable, so is what it wrote and read.
+  [[nodiscard]] std::uint64_t durable_at() const noexcept;
+  // Why the last attempt ended with AbortCause::kNoSpace in a durable domain; else kOk.
+  [[nodiscard]] Errc error() const noexcept { return error_; }
   [[nodiscard]] std::uint64_t age() const noexcept { return age_; }
   [[nodiscard]] std::uint32_t context_number() const noexcept { return number_; }
   // What the running instance has read and written so far: for retry(), durability, counters.
@@ -147,6 +154,11 @@ class SoftwareThread : public detail::LineAccess {
   void give_turn() noexcept;
   void wait_for_turn() noexcept;
 
+  // software_redo.cpp
+  [[nodiscard]] AbortCause plan_redo() noexcept;
+  [[nodiscard]] AbortCause await_redo_room(std::uint64_t record_bytes) noexcept;
+  void encode_redo() noexcept;
+
   // software_commit.cpp
   [[nodiscard]] AbortCause publish(LineStateV1 &state) noexcept;
   [[nodiscard]] AbortCause lock_lines() noexcept;
@@ -160,11 +172,12 @@ class SoftwareThread : public detail::LineAccess {
 
   LineMemory &memory_;
   Upper &upper_;
+  RedoLog *const redo_log_;
   LineContextV1 *context_ = nullptr;
   std::uint32_t number_ = 0, slot_ = 0;
   std::uint64_t incarnation_ = 0;
   bool is_attached_ = false, is_running_ = false, is_doomed_ = false, is_query_ = false, has_turn_ = false;
-  bool is_limited_ = false, undo_allocated_ = false;
+  bool is_limited_ = false, undo_allocated_ = false, redo_allocated_ = false;
   AbortCause cause_ = AbortCause::kNone;
   AbortStatus status_{};
   Policy policy_;
@@ -178,6 +191,10 @@ class SoftwareThread : public detail::LineAccess {
   LineTable write_index_;
   std::uint64_t write_filter_ = 0;  // bit (line % 64): maybe in write_index_
   std::uint32_t writes_allocated_ = 0;
+  // Durable domains: the running commit's record.
+  std::vector<std::uint32_t> by_place_;  // writes, in the order of their places
+  std::uint64_t redo_at_ = 0, redo_bytes_ = 0, redo_reserved_ = 0;
+  Errc error_ = Errc::kOk;
   LineTable read_lines_;  // limited only: first touches
   std::unique_ptr<CapacityUse> use_;
 };

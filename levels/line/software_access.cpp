@@ -7,18 +7,6 @@
 #include "levels/line/software.h"
 #include "platform/process.h"
 
-namespace tmh::detail {
-
-std::uint64_t line_load_long(LineAccess &access, const void *address, std::uint32_t bytes) {
-  return static_cast<line::SoftwareThread &>(access).load_long(reinterpret_cast<std::uintptr_t>(address), bytes);
-}
-
-void line_store_long(LineAccess &access, void *address, std::uint64_t value, std::uint32_t bytes) {
-  static_cast<line::SoftwareThread &>(access).store_long(reinterpret_cast<std::uintptr_t>(address), value, bytes);
-}
-
-}  // namespace tmh::detail
-
 namespace tmh::line {
 
 namespace {

@@ -51,6 +51,8 @@ Status SoftwareThread::commit() noexcept {
   // acquire: pairs with give_turn()
   if (state.turn.load(std::memory_order_acquire) != 0 && !has_turn_) [[unlikely]]
     wait_for_turn();
+  if (redo_log_ != nullptr) [[unlikely]]
+    if (const AbortCause cause = plan_redo(); cause != AbortCause::kNone) return end_aborted(cause);
   context_->age.store(age_, std::memory_order_relaxed);  // relaxed, both: published by the status
   context_->lines.store(writes_.size(), std::memory_order_relaxed);
   // release: who sees PENDING sees age and lines
@@ -59,6 +61,11 @@ Status SoftwareThread::commit() noexcept {
   if (cause != AbortCause::kNone) {
     // release: recovery that sees IDLE sees the lines free
     context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
+    if (redo_log_ != nullptr) {
+      // release: who sees it sees IDLE
+      context_->in_flight.store(0, std::memory_order_release);
+      redo_log_->give_back(redo_reserved_);
+    }
     return end_aborted(cause);
   }
   platform::probe::commit(platform::probe::kLines, stamp_, writes_.size());
@@ -76,9 +83,19 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
     if (!is_valid_at_commit()) cause = AbortCause::kValidation;
     step(Step::kLineValidate);
   }
+  if (redo_log_ != nullptr) [[unlikely]] {
+    encode_redo();
+    step(Step::kLineRedo);
+    // seq_cst: before the stamp; the log's writer loads the clock and then this word (redo.h)
+    context_->in_flight.store(kStamping, std::memory_order_seq_cst);
+  }
   // seq_cst: after the locks and before the look for pins. An instance above stores its pin, then reads this clock: one of us sees the other.
   stamp_ = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
   context_->stamp.store(stamp_, std::memory_order_relaxed);  // relaxed: published by COMMITTED
+  if (redo_log_ != nullptr) [[unlikely]] {
+    reinterpret_cast<RedoHeader *>(context_->redo + redo_at_ % kRedoBytes)->stamp = stamp_;
+    context_->in_flight.store(stamp_, std::memory_order_release);  // later commits need not be waited for any more
+  }
   step(Step::kLineStamp);
   const bool is_pinned = upper_.any_pin() && !is_planted(Planted::kNoUndoWords);
   if (!is_planted(Planted::kStampLate)) [[likely]] {
@@ -99,6 +116,11 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
     return cause;
   }
   step(Step::kLineCommitPoint);
+  if (redo_log_ != nullptr) [[unlikely]] {
+    // release: pairs with gather_redo()
+    context_->redo_head.store(redo_at_ + redo_bytes_, std::memory_order_release);
+    step(Step::kLineRedoShown);
+  }
   if (is_planted(Planted::kLineUnlockFirst)) [[unlikely]] {
     for (const LocalWrite &write : writes_) write.word->store(stamp_, std::memory_order_release);
     step(Step::kLineUnlock);
@@ -110,6 +132,8 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
   step(Step::kLineUnlock);
   // release: a reader of IDLE may not see an earlier word of our lines
   context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
+  // release: a checkpoint that sees it sees home
+  if (redo_log_ != nullptr) context_->in_flight.store(0, std::memory_order_release);
   return AbortCause::kNone;
 }
 

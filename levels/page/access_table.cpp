@@ -47,7 +47,7 @@ Touch AccessTable::add(PageId page, bool is_write, ConflictPolicy policy) noexce
   storage::Participant &self = memory_.participant(self_);
   PageMeta &meta = memory_.meta(page);
   const std::uint64_t instance = self.instance.load(std::memory_order_relaxed);
-  const std::uint32_t turn = state.turn.load(std::memory_order_relaxed);
+  const std::uint32_t turn = state.turn.load(std::memory_order_relaxed) & ~kIrrevocable;
 
   std::uint64_t age_min = ~0ull, age_max = 0;
   bool conflict = false, against_turn = false;
@@ -68,7 +68,7 @@ Touch AccessTable::add(PageId page, bool is_write, ConflictPolicy policy) noexce
     against_turn = against_turn || turn == entry.owner + 1;
   }
   if (conflict) {
-    // An instance that has been aborted too often holds the turn and wins under every policy.
+    // An instance that has been aborted too often, or is irrevocable, holds the turn and wins under every policy.
     Verdict verdict = resolve(policy, self.age.load(std::memory_order_relaxed), age_min, age_max);
     if (turn == self_ + 1) verdict = Verdict::kFailOthers;
     if (against_turn) verdict = Verdict::kFailSelf;

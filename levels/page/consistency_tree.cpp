@@ -95,7 +95,7 @@ void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
   meta.newest.store(write.slot, std::memory_order_release);
 }
 
-void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp) noexcept {
+void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp, std::uint64_t line) noexcept {
   DomainState &state = memory_.state();
   const std::uint64_t incarnation = memory_.participant(self_).incarnation.load(std::memory_order_relaxed);
   const std::uint64_t time_ns = memory_.log_state() != nullptr ? platform::wall_clock_ns() : 0;
@@ -110,6 +110,7 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp)
     entry.slot = write.slot;
     entry.pages = pages;
     entry.time_ns = time_ns;
+    entry.line = line;
   };
   if (is_wide(writes.size())) {
     // Too wide to list: everybody finds the ring overtaken and starts from the version list instead.
@@ -121,7 +122,8 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp)
   state.log_head.store(at, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
 }
 
-std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage::Lsn log_end) noexcept {
+std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage::Lsn log_end,
+                                       std::uint64_t line) noexcept {
   DomainState &state = memory_.state();
   const std::uint64_t stamp = state.clock.load(std::memory_order_relaxed) + 1;  // only lock holders store it
   for (std::size_t i = 0; i < writes.size(); ++i) {
@@ -129,7 +131,7 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage
     if (i == 0) step(Step::kCommitFirstLinked);
   }
   step(Step::kCommitLinked);
-  log(writes, stamp);
+  log(writes, stamp, line);
   step(Step::kCommitLogged);
   if (memory_.log_state() != nullptr)
     memory_.log_state()->append_lsn[stamp & 1].store(log_end, std::memory_order_relaxed);
@@ -154,6 +156,7 @@ void ConsistencyTree::announce(PageId page) noexcept {
   entry.slot = 0;
   entry.pages = 1;
   entry.time_ns = 0;
+  entry.line = 0;
   state.log_head.store(at + 1, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
   state.clock.store(stamp, std::memory_order_seq_cst);      // before the announcer's look at pins: see oldest_pin()
   state.log_published.store(at + 1, std::memory_order_release);  // as in publish()

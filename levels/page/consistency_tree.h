@@ -49,8 +49,9 @@ class ConsistencyTree {
   void release_reserved() noexcept;
 
   // Commits: stamps and links the versions, appends to the commit log, publishes the clock. Returns the timestamp.
-  // log_end: durable domains, where the redo log will end with this commit (DurableLog::room()).
-  std::uint64_t publish(const std::vector<Write> &writes, storage::Lsn log_end) noexcept;
+  // log_end: durable domains, where the redo log will end with this commit (DurableLog::room()). line: with a level below, its clock, read
+  // under the lock: what is stamped later there comes later in the redo log.
+  std::uint64_t publish(const std::vector<Write> &writes, storage::Lsn log_end, std::uint64_t line) noexcept;
   // The page goes to the level below: whoever begins an instance from now on knows (PROTOCOL.md, release-told).
   void announce(PageId page) noexcept;
   // A commit of so many pages is not listed page by page in the commit log.
@@ -97,7 +98,7 @@ class ConsistencyTree {
   void fold_below(Slot slot) noexcept;
   [[nodiscard]] Slot merge_by_stamp(Slot a, Slot b) noexcept;
   [[nodiscard]] Slot sort_by_stamp(Slot unsorted) noexcept;
-  void log(const std::vector<Write> &writes, std::uint64_t stamp) noexcept;
+  void log(const std::vector<Write> &writes, std::uint64_t stamp, std::uint64_t line) noexcept;
   void gather_pins() noexcept;
   [[nodiscard]] bool pinned_between(std::uint64_t from, std::uint64_t to) const noexcept;
 

@@ -9,6 +9,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include <tmh/options.hpp>
+
+#include "levels/page/changed_pages.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
 
@@ -59,6 +62,8 @@ Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, s
   if (const Errc error = make_folder(folder); error != Errc::kOk) return error;
   if (const Errc error = open_control(address_base, durability); error != Errc::kOk) return error;
   if (const Errc error = open_state(fresh); error != Errc::kOk) return error;
+  // The first participant decides anew, once the data files are right.
+  separate_homes_ = !*fresh && is_durable() && state_->levels == static_cast<std::uint64_t>(Levels::kHybrid);
   return open_segments();
 }
 
@@ -203,7 +208,11 @@ Errc DomainMemory::open_rebuildable() noexcept {
 
 void DomainMemory::remove_rebuildable_files() noexcept {
   for (const char *name : kRebuildable) unlink(path(name).c_str());
-  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) unlink(path(meta_name(i).c_str()).c_str());
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
+    for (const std::string &file : {path(meta_name(i).c_str()), home_path(i), home_path(i) + ".new"})
+      unlink(file.c_str());
+  }
+  ChangedPages::remove_files(folder_);
 }
 
 void DomainMemory::close(bool remove_rebuildable) noexcept {
@@ -234,6 +243,7 @@ Errc DomainMemory::start_over() noexcept {
                      &accesses_file_, &log_state_file_})
     file->close();
   log_state_ = nullptr;
+  separate_homes_ = false;
   remove_rebuildable_files();
   bool fresh = false;
   if (const Errc error = open_state(&fresh); error != Errc::kOk) return error;
@@ -257,17 +267,19 @@ Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept {
 }
 
 Errc DomainMemory::make_sizes_durable() noexcept {
-  std::array<std::uint64_t, storage::kSegmentsMax> now{};
+  std::array<std::uint64_t, storage::kSegmentsMax> now{};  // before the sync
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     if (std::atomic_ref<std::uint32_t>(control_->segments[i].state).load(std::memory_order_acquire) == 1)
       now[i] = segment_size(i).load(std::memory_order_acquire);
   }
   if (const Errc error = sync_control(control_, sizeof *control_); error != Errc::kOk) return error;
-  durable_bytes_ = now;
+  // relaxed: another thread's older look may win, which costs a sync more
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) durable_bytes_[i].store(now[i], std::memory_order_relaxed);
   return Errc::kOk;
 }
 
 void DomainMemory::tell_home_written(PageId page, LineMask lines) const noexcept {
+  if (separate_homes_) return;
   const storage::SegmentRecordV1 &record = control_->segments[storage::segment_number(page)];
   const std::string file = segment_path(record);
   for (; lines != 0; lines &= lines - 1) {
@@ -307,11 +319,37 @@ Errc DomainMemory::open_segments() noexcept {
         error != Errc::kOk)
       return error;
     memory.meta = reinterpret_cast<PageMeta *>(memory.meta_file.base());
+    if (separate_homes_)
+      if (const Errc error = open_separate(i); error != Errc::kOk) return error;
     memory.meta_chunks.assign(record.max_bytes / kPageBytes / kMetaChunkPages + 1, false);
     memory.is_open.store(true, std::memory_order_release);  // pairs with knows()
   }
   opened_generation_ = generation;
   return Errc::kOk;
+}
+
+std::string DomainMemory::home_path(std::uint32_t segment) const {
+  return folder_ + "/tmh.home." + std::to_string(segment);
+}
+
+// REQUIRES the folder lock, unless whoever made the segment has done it.
+Errc DomainMemory::open_separate(std::uint32_t segment) noexcept {
+  return segments_[segment].home.separate(home_path(segment));
+}
+
+Errc DomainMemory::separate_homes() noexcept {
+  separate_homes_ = true;
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
+    if (!segments_[i].is_open.load(std::memory_order_relaxed)) continue;
+    if (const Errc error = open_separate(i); error != Errc::kOk) return error;
+    if (const Errc error = prepare_changes(i, segment_size(i).load(std::memory_order_relaxed)); error != Errc::kOk)
+      return error;
+  }
+  return Errc::kOk;
+}
+
+Errc DomainMemory::prepare_changes(std::uint32_t number, std::uint64_t size_bytes) const noexcept {
+  return separate_homes_ ? ChangedPages::prepare(folder_, number, control_->segments[number], size_bytes) : Errc::kOk;
 }
 
 std::string DomainMemory::segment_path(const storage::SegmentRecordV1 &record) const {
@@ -328,6 +366,13 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
     if (is_durable()) {
       if (const Errc error = made.sync(); error != Errc::kOk) return error;
       if (const Errc error = platform::sync_folder(folder_of(segment_path(record))); error != Errc::kOk) return error;
+    }
+    // Before anybody sees the segment: others open it without the folder lock.
+    if (separate_homes_) {
+      unlink(home_path(number).c_str());  // of one who died making a segment of this number
+      if (const Errc error = made.separate(home_path(number)); error != Errc::kOk) return error;
+      const Errc error = ChangedPages::prepare(folder_, number, record, record.size_bytes);
+      if (error != Errc::kOk) return error;
     }
   }
   // address_next before the record: one that reaches beyond it would be refused.

@@ -37,6 +37,12 @@ class DomainMemory {
   [[nodiscard]] Errc open(const std::string &folder, std::uint64_t address_base, std::uint32_t durability,
                           bool *fresh) noexcept;
   void close(bool remove_rebuildable) noexcept;
+  // Durable domains with a level below, which stores to home what is not in the log yet: homes become files of their own, and data files
+  // are written by checkpoints only. Called by the first participant; later ones find it in DomainState::levels. REQUIRES: the folder
+  // lock, data files hold everything committed, nothing is mapped.
+  [[nodiscard]] Errc separate_homes() noexcept;
+  [[nodiscard]] std::string home_path(std::uint32_t segment) const;  // of a separate one
+  [[nodiscard]] bool has_separate_homes() const noexcept { return separate_homes_; }
 
   [[nodiscard]] DomainState &state() const noexcept { return *state_; }
   [[nodiscard]] storage::ControlFile &control() const noexcept { return *control_; }
@@ -69,12 +75,13 @@ class DomainMemory {
   // Durable domains: what was stored in these bytes of the control file is on disk when it returns.
   [[nodiscard]] Errc sync_control(const void *from, std::size_t bytes) noexcept;
   // A segment and its size are seen by others before they are durable, and whoever stored them may be dead: a commit's record must
-  // not name a page that recovery does not find. Asked before each commit; by the instance's thread.
+  // not name a page that recovery does not find. Asked before each commit; by any thread.
   [[nodiscard]] bool is_size_durable(PageId page) const noexcept {
-    return storage::page_offset(page) < durable_bytes_[storage::segment_number(page)];
+    // relaxed: a later look may say more, never less
+    return storage::page_offset(page) < durable_bytes_[storage::segment_number(page)].load(std::memory_order_relaxed);
   }
   [[nodiscard]] Errc make_sizes_durable() noexcept;
-  // Tells the watcher of disk writes (a test) what went home.
+  // Tells the watcher of disk writes (a test) what went home, if home is the data file.
   void tell_home_written(PageId page, LineMask lines) const noexcept;
   [[nodiscard]] const std::string &folder() const noexcept { return folder_; }
   // SharedLock's question; context: a DomainMemory.
@@ -102,6 +109,8 @@ class DomainMemory {
   [[nodiscard]] Errc open_segments() noexcept;
   // Writes a record and opens it. The file exists and is long enough afterwards.
   [[nodiscard]] Errc add_segment(std::uint32_t number, const storage::SegmentRecordV1 &record) noexcept;
+  // Separate homes: the log's writer can note every page of a segment of this size. REQUIRES the folder lock.
+  [[nodiscard]] Errc prepare_changes(std::uint32_t number, std::uint64_t size_bytes) const noexcept;
   // Durable domains: the size is on disk before it is shown to anybody; the file is that long. REQUIRES the folder lock.
   [[nodiscard]] Errc promise_size(std::uint32_t number, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] std::string segment_path(const storage::SegmentRecordV1 &record) const;
@@ -133,6 +142,7 @@ class DomainMemory {
   [[nodiscard]] Errc settle_sizes() noexcept;
   [[nodiscard]] Errc open_state(bool *fresh) noexcept;
   [[nodiscard]] Errc open_rebuildable() noexcept;
+  [[nodiscard]] Errc open_separate(std::uint32_t segment) noexcept;
   [[nodiscard]] Errc bound_state() noexcept;
   void remove_rebuildable_files() noexcept;
   [[nodiscard]] std::string path(const char *name) const { return folder_ + "/" + name; }
@@ -149,7 +159,9 @@ class DomainMemory {
   storage::LogState *log_state_ = nullptr;
   std::unique_ptr<SegmentMemory[]> segments_;
   std::uint32_t opened_generation_ = 0;
-  std::array<std::uint64_t, storage::kSegmentsMax> durable_bytes_{};  // of each segment, as far as this process knows
+  bool separate_homes_ = false;
+  std::array<std::atomic<std::uint64_t>, storage::kSegmentsMax>
+      durable_bytes_{};  // of each segment, as far as this process knows
 };
 
 }  // namespace tmh::page

@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 
 #include "levels/page/lines.h"
@@ -24,13 +23,10 @@ using platform::step;
 using storage::LogState;
 using storage::Lsn;
 using storage::RecordHeaderV1;
-using storage::RecordKind;
 
 namespace {
 // Unlogged versions that may pile up in buffered mode before a commit writes the log itself: 64 MiB of slots.
 constexpr std::uint64_t kBacklogPages = 16384;
-// A batch is published in pieces of this size, so that the first of a long queue are acknowledged early.
-constexpr std::uint64_t kBatchBytes = 4u << 20;
 // Where there is a core for each active participant, a follower sleeps until shortly before the write is expected to end, and spins
 // from there: being woken from a futex takes 30 to 60 us, and the next group would leave without it; spinning all the time makes
 // the write itself slower (of a virtual disk here: 145 us instead of 115).
@@ -38,8 +34,6 @@ constexpr std::uint64_t kAwakeAheadNs =
     50'000;  // a time-out ends 22 us late here (90th percentile 30), and writes vary
 constexpr std::uint64_t kNapNsMin = 10'000;
 constexpr std::uint64_t kFollowSpinNs = 60'000;  // beyond the expected end: as long as being woken would take
-constexpr std::uint64_t kWriteNsMax =
-    1'000'000;  // of one write in the average: a hiccup says nothing about the next one
 // A dead writer is found after one such wait; DESIGN 8 allows a second.
 constexpr long kDeathCheckNs = 20'000'000;
 // A participant counts as active when a commit of its became durable in one of so many last writes.
@@ -60,6 +54,7 @@ DurableLog::DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockT
       tag_(tag),
       group_(group),
       cores_(std::max(1u, std::thread::hardware_concurrency())),
+      changed_(memory.folder(), memory.control()),
       buffer_(storage::kRecordBytesMax),
       record_(buffer_.data(), buffer_.size()) {
   writer_.attach(memory.folder(), memory.log_state(), memory.log_tails());
@@ -85,9 +80,40 @@ DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
       domain.log_head.load(std::memory_order_relaxed) - s.durable_position.load(std::memory_order_relaxed);
   // The ring entries of what is not written yet must stay. A commit too wide for the ring leaves it full at once.
   if (backlog > kBacklogPages || (backlog != 0 && backlog + writes > kLogEntries)) return Room::kFlush;
+  if (lower_ != nullptr) return reserve(plan_.total_bytes(), end) ? Room::kYes : Room::kFile;
   const std::uint64_t clock = domain.clock.load(std::memory_order_relaxed);
   *end = plan_.end_behind(s.append_lsn[clock & 1].load(std::memory_order_relaxed), s.file_bytes);
   return *end <= s.ready_lsn.load(std::memory_order_acquire) ? Room::kYes : Room::kFile;
+}
+
+// With a level below, commits reserve bytes, and where they will lie is only bounded: each file's end may stay empty by a record.
+bool DurableLog::reserve(std::uint64_t bytes, Lsn *end) const noexcept {
+  LogState &s = state();
+  // acquire: the writer moves durable_lsn before it takes bytes out, so that both together are never too small
+  const std::uint64_t pending = s.pending_bytes.fetch_add(bytes, std::memory_order_acq_rel) + bytes;
+  const std::uint64_t files = pending / (s.file_bytes / 2) + 1;
+  *end = s.durable_lsn.load(std::memory_order_acquire) + pending +
+         files * (storage::kRecordBytesMax + storage::kLogBlockBytes + sizeof(RecordHeaderV1));
+  if (*end <= s.ready_lsn.load(std::memory_order_acquire)) return true;
+  s.pending_bytes.fetch_sub(bytes, std::memory_order_release);
+  return false;
+}
+
+Errc DurableLog::reserve_lower(std::uint64_t bytes) noexcept {
+  for (;;) {
+    Lsn end = 0;
+    if (state().error.load(std::memory_order_relaxed) != 0) return make_room(Room::kFailed, end);
+    if (reserve(bytes, &end)) return Errc::kOk;
+    if (const Errc error = make_room(Room::kFile, end); error != Errc::kOk) return error;
+  }
+}
+
+// About where the log will end with what is published.
+Lsn DurableLog::planned_end() const noexcept {
+  const LogState &s = state();
+  if (lower_ != nullptr)
+    return s.durable_lsn.load(std::memory_order_relaxed) + s.pending_bytes.load(std::memory_order_relaxed);
+  return std::max(s.append_lsn[0].load(std::memory_order_relaxed), s.append_lsn[1].load(std::memory_order_relaxed));
 }
 
 Errc DurableLog::make_room(Room room, Lsn end) noexcept {
@@ -135,10 +161,7 @@ Errc DurableLog::make_file() noexcept {
 }
 
 Errc DurableLog::prepare_files(std::uint64_t files_ahead) noexcept {
-  const LogState &s = state();
-  const Lsn end =
-      std::max(s.append_lsn[0].load(std::memory_order_relaxed), s.append_lsn[1].load(std::memory_order_relaxed));
-  return make_files_up_to(end + files_ahead * s.file_bytes);
+  return make_files_up_to(planned_end() + files_ahead * state().file_bytes);
 }
 
 Errc DurableLog::make_files_up_to(Lsn end) noexcept {
@@ -165,19 +188,32 @@ void DurableLog::unlock() noexcept {
   if (s.sleepers.load(std::memory_order_seq_cst) != 0) platform::futex_wake(s.event);
 }
 
-Errc DurableLog::wait(std::uint64_t stamp) noexcept {
-  LogState &s = state();
-  if (s.durable_clock.load(std::memory_order_acquire) >= stamp) return Errc::kOk;
+Errc DurableLog::wait(std::uint64_t stamp, std::uint64_t line) noexcept {
+  if (is_durable(stamp, line)) return Errc::kOk;
   self().waits_for.store(stamp, std::memory_order_release);
-  const Errc result = flush(stamp);
+  const Errc result = flush(stamp, line);
   self().waits_for.store(0, std::memory_order_relaxed);
-  self().last_flush.store(s.flushes.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  self().last_flush.store(state().flushes.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return result;
 }
 
-Errc DurableLog::flush(std::uint64_t stamp) noexcept {
+Errc DurableLog::wait_lower(std::uint64_t line) noexcept {
+  if (is_durable(0, line)) return Errc::kOk;
   LogState &s = state();
-  while (s.durable_clock.load(std::memory_order_acquire) < stamp) {
+  s.line_waiters.fetch_add(1, std::memory_order_relaxed);
+  const Errc result = flush(0, line);
+  s.line_waiters.fetch_sub(1, std::memory_order_relaxed);
+  return result;
+}
+
+Errc DurableLog::flush_all() noexcept {
+  const std::uint64_t line = line_clock();
+  return flush(memory_.state().clock.load(std::memory_order_acquire), line);
+}
+
+Errc DurableLog::flush(std::uint64_t stamp, std::uint64_t line) noexcept {
+  LogState &s = state();
+  while (!is_durable(stamp, line)) {
     if (const std::uint32_t failed = s.error.load(std::memory_order_acquire); failed != 0)
       return fail(Errc::kLogFailed, std::string("an earlier write failed: ") + message(static_cast<Errc>(failed)));
     const std::uint32_t event = s.event.load(std::memory_order_seq_cst);
@@ -185,16 +221,16 @@ Errc DurableLog::flush(std::uint64_t stamp) noexcept {
       follow(event);
       continue;
     }
-    const Errc error = lead(stamp);
+    const Errc error = lead(stamp, line);
     unlock();
     if (error != Errc::kOk) return error;
   }
   return Errc::kOk;
 }
 
-Errc DurableLog::lead(std::uint64_t stamp) noexcept {
+Errc DurableLog::lead(std::uint64_t stamp, std::uint64_t line) noexcept {
   const LogState &s = state();
-  if (s.durable_clock.load(std::memory_order_acquire) >= stamp) return Errc::kOk;
+  if (is_durable(stamp, line)) return Errc::kOk;
   if (s.error.load(std::memory_order_acquire) != 0) return Errc::kOk;  // flush() reports it
   await_company();
   return write_published();
@@ -223,9 +259,7 @@ void DurableLog::await_company() const noexcept {
   for (;;) {
     const Crowd present = crowd();
     if (present.active < group_.active_min || present.waiting * 100 >= present.active * group_.waiting_percent) return;
-    const std::uint64_t clock = memory_.state().clock.load(std::memory_order_acquire);
-    const Lsn end = s.append_lsn[clock & 1].load(std::memory_order_relaxed);
-    if (end - s.durable_lsn.load(std::memory_order_relaxed) >= group_.bytes) return;
+    if (planned_end() - s.durable_lsn.load(std::memory_order_relaxed) >= group_.bytes) return;
     const std::uint64_t now = platform::monotonic_ns();
     if (deadline == 0) deadline = now + std::uint64_t{group_.wait_us} * 1000;
     if (now >= deadline) return;
@@ -237,7 +271,7 @@ void DurableLog::await_company() const noexcept {
 // Until the writer has finished, or is dead.
 void DurableLog::follow(std::uint32_t event) noexcept {
   LogState &s = state();
-  const bool has_core = crowd().active <= cores_;
+  const bool has_core = crowd().active + s.line_waiters.load(std::memory_order_relaxed) <= cores_;
   if (has_core) {
     const platform::PreciseTimers precise;
     const std::uint64_t now = platform::monotonic_ns(), typical = s.write_ns.load(std::memory_order_relaxed);
@@ -261,126 +295,6 @@ bool DurableLog::sleep(std::uint32_t event, long timeout_ns) noexcept {
       s.event.load(std::memory_order_seq_cst) == event && platform::futex_wait(s.event, event, timeout_ns);
   s.sleepers.fetch_sub(1, std::memory_order_relaxed);
   return timed_out;
-}
-
-Errc DurableLog::fail_log(Errc error) noexcept {
-  if (writer_.could_not_open()) return error;  // this process's own trouble: what it did not write others will
-  const std::string detail = platform::failure_detail();
-  state().error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
-  return fail(error, detail);
-}
-
-// Tells followers when it began and how long writes take.
-Errc DurableLog::timed_write() noexcept {
-  LogState &s = state();
-  const std::uint64_t began = platform::monotonic_ns();
-  s.write_began_ns.store(began, std::memory_order_relaxed);
-  const Errc error = writer_.write();
-  const std::uint64_t took = std::min(platform::monotonic_ns() - began, kWriteNsMax);
-  const std::uint64_t typical = s.write_ns.load(std::memory_order_relaxed);
-  s.write_ns.store(typical == 0 ? took : typical - typical / 8 + took / 8, std::memory_order_relaxed);
-  return error;
-}
-
-// REQUIRES LogState::lock, or to be alone.
-Errc DurableLog::write_published() noexcept {
-  LogState &s = state();
-  step(Step::kLogStart);
-  // acquire: entries and slots of these commits are there
-  const std::uint64_t clock = memory_.state().clock.load(std::memory_order_acquire);
-  storage::FlushPoint at = point();
-  if (at.clock != s.durable_clock.load(std::memory_order_relaxed)) writer_.announce();  // its writer died first
-  if (at.clock == clock) return Errc::kOk;
-  writer_.start();
-  if (platform::is_planted(platform::Planted::kAcknowledgeBeforeSync))
-    s.durable_clock.store(clock, std::memory_order_release);
-  std::uint64_t commits = 0;
-  Lsn batch = writer_.end();
-  while (at.clock < clock) {
-    if (const Errc error = append_commit(at.clock + 1, &at.position); error != Errc::kOk) return fail_log(error);
-    ++at.clock;
-    ++commits;
-    if (writer_.end() - batch < kBatchBytes && at.clock < clock) continue;
-    if (const Errc error = timed_write(); error != Errc::kOk) return fail_log(error);
-    writer_.publish(at.position, at.clock, commits);
-    batch = writer_.end();
-    commits = 0;
-  }
-  return Errc::kOk;
-}
-
-// *position: of the commit's first entry; behind its last one afterwards.
-Errc DurableLog::append_commit(std::uint64_t stamp, std::uint64_t *position) noexcept {
-  const CommitLogEntry &first = memory_.log_entry(*position);
-  if (first.stamp.load(std::memory_order_relaxed) != stamp)
-    return fail(Errc::kCorrupt, "tmh.commits does not follow the commit order");
-  record_.clear();
-  part_ = 0;
-  commit_bytes_ = 0;
-  if (first.page == kWideCommit) {
-    if (const Errc error = append_wide(first); error != Errc::kOk) return error;
-    *position += kLogEntries + 1;
-  } else {
-    for (std::uint32_t i = 0; i < first.pages; ++i) {
-      const CommitLogEntry &entry = memory_.log_entry(*position + i);
-      if (const Errc error = append_page(entry.slot, PageId{entry.page}, entry.lines, first); error != Errc::kOk)
-        return error;
-    }
-    *position += first.pages;
-  }
-  return finish_record(RecordKind::kCommit, first);
-}
-
-// The ring does not list its pages: they are found by their stamp. Sorted by page, as plan() had them.
-Errc DurableLog::append_wide(const CommitLogEntry &first) noexcept {
-  const std::uint64_t stamp = first.stamp.load(std::memory_order_relaxed);
-  std::vector<std::pair<std::uint64_t, Slot>> versions;
-  versions.reserve(first.pages);
-  // relaxed: the clock has been acquired, and these slots were there before it
-  const Slot end = memory_.state().version_capacity.load(std::memory_order_relaxed);
-  for (Slot slot = 1; slot < end && versions.size() < first.pages; ++slot) {
-    const VersionHead &head = memory_.version(slot);
-    if (head.stamp.load(std::memory_order_acquire) == stamp) versions.emplace_back(head.page, slot);
-  }
-  if (versions.size() != first.pages) return fail(Errc::kCorrupt, "versions of a wide commit are missing");
-  std::sort(versions.begin(), versions.end());
-  for (const auto &[page, slot] : versions) {
-    if (const Errc error = append_page(slot, PageId{page}, memory_.version(slot).lines, first); error != Errc::kOk)
-      return error;
-  }
-  return Errc::kOk;
-}
-
-// Cuts a transaction into records where RecordPlan::add() does.
-Errc DurableLog::append_page(Slot slot, PageId page, LineMask lines, const CommitLogEntry &first) noexcept {
-  const VersionHead &head = memory_.version(slot);
-  const std::byte *data = memory_.version_data(slot);
-  if (record_.add(page, lines, head.words, data)) return Errc::kOk;
-  if (const Errc error = finish_record(RecordKind::kPart, first); error != Errc::kOk) return error;
-  return record_.add(page, lines, head.words, data) ? Errc::kOk : fail(Errc::kCorrupt, "a page outgrows a log record");
-}
-
-Errc DurableLog::finish_record(RecordKind kind, const CommitLogEntry &first) noexcept {
-  commit_bytes_ += record_.bytes();
-  RecordHeaderV1 fields{};
-  fields.kind = static_cast<std::uint16_t>(kind);
-  fields.stamp = first.stamp.load(std::memory_order_relaxed);
-  fields.time_ns = first.time_ns;
-  fields.part = part_++;
-  fields.total_bytes = kind == RecordKind::kCommit ? commit_bytes_ : 0;
-  const Errc error = writer_.append(&record_, fields);
-  record_.clear();
-  return error;
-}
-
-Errc DurableLog::write_open(const storage::OpenPayloadV1 &open) noexcept {
-  const storage::FlushPoint at = point();
-  writer_.start();
-  if (const Errc error = writer_.append_open(at.clock, platform::wall_clock_ns(), open); error != Errc::kOk)
-    return error;
-  if (const Errc error = writer_.write(); error != Errc::kOk) return error;
-  writer_.publish(at.position, at.clock, 0);
-  return Errc::kOk;
 }
 
 }  // namespace tmh::page

@@ -7,6 +7,8 @@
 //            <= durable_clock (DESIGN D2). (3) A strict commit t is acknowledged only when durable_clock >= t (D1).
 //            Early release is safe: whoever reads commit t has a snapshot >= t, its own commit is stamped later, records are durable in
 //            the order of stamps, and a strict instance that only read waits for its snapshot: nobody is acknowledged before what it read.
+//            With a level below (lower_log.h), durable_line says the same of its clock. Records are in one order, that of (its clock,
+//            level below first): of two commits that depend on each other the later one has the higher place.
 //            (4) Space first: a commit is published only when log files for its records exist and the ring has room, so that a full
 //            disk is an error before the commit point, never after.
 // Errors:    kDiskFull and kPermission of making a log file: the commit aborts, later ones may succeed. An error of writing the log is kept in
@@ -22,8 +24,10 @@
 
 #include <tmh/options.hpp>
 
+#include "levels/page/changed_pages.h"
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_memory.h"
+#include "levels/page/lower_log.h"
 #include "levels/storage/log_writer.h"
 
 namespace tmh::page {
@@ -32,6 +36,8 @@ class DurableLog {
  public:
   // The domain's log state is mapped (DomainMemory::open_log_state()).
   DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockTag tag, const GroupCommit &group) noexcept;
+  // Domains with a level below: before the first commit. Null: its records are not asked for any more.
+  void use_lower(LowerLog *lower) noexcept { lower_ = lower; }
 
   // Counts what a commit of `writes` will need, word masks included (VersionHead::words of their slots are filled in here).
   // REQUIRES: slots filled; clean(i) is the page as it was before, for writes[i].
@@ -42,15 +48,30 @@ class DurableLog {
   void plan_write(const Write &write, const std::byte *now, const std::byte *clean);
 
   enum class Room : std::uint8_t { kYes, kFlush, kFile, kSegment, kFailed };
-  // REQUIRES the domain lock: may the planned commit be published now? *end: where the log will end.
+  // REQUIRES the domain lock: may the planned commit be published now? *end: where the log will end. kYes reserves the room.
   [[nodiscard]] Room room(std::size_t writes, storage::Lsn *end) const noexcept;
+  // The planned commit aborts after kYes.
+  void give_room_back() noexcept {
+    if (lower_ != nullptr) give_back(plan_.total_bytes());
+  }
   // Without the domain lock: does what room() asks for.
   [[nodiscard]] Errc make_room(Room room, storage::Lsn end) noexcept;
 
-  // Returns when every commit up to `stamp` is durable. kLogFailed or the error of the write.
-  [[nodiscard]] Errc wait(std::uint64_t stamp) noexcept;
-  // The same for a caller that is not to be waited for by group commits (the housekeeper).
-  [[nodiscard]] Errc flush(std::uint64_t stamp) noexcept;
+  // Room for the records of a commit of the level below, which any thread may commit: waits for log files. kLogFailed, kDiskFull.
+  [[nodiscard]] Errc reserve_lower(std::uint64_t bytes) noexcept;
+  void give_back(std::uint64_t bytes) noexcept { state().pending_bytes.fetch_sub(bytes, std::memory_order_release); }
+
+  // Returns when every commit up to `stamp`, and of the level below up to `line`, is durable. kLogFailed or the error of the write.
+  [[nodiscard]] Errc wait(std::uint64_t stamp, std::uint64_t line = 0) noexcept;
+  // The same for callers that are not to be waited for by group commits: the housekeeper.
+  [[nodiscard]] Errc flush(std::uint64_t stamp, std::uint64_t line = 0) noexcept;
+  // The same for a thread of the level below.
+  [[nodiscard]] Errc wait_lower(std::uint64_t line) noexcept;
+  // Everything committed so far.
+  [[nodiscard]] Errc flush_all() noexcept;
+  [[nodiscard]] std::uint64_t line_clock() const noexcept { return lower_ == nullptr ? 0 : lower_->clock(); }
+  [[nodiscard]] LowerLog *lower() const noexcept { return lower_; }
+  [[nodiscard]] ChangedPages &changed() noexcept { return changed_; }
   // Makes log files until the next `files_ahead` * file_bytes have room.
   [[nodiscard]] Errc prepare_files(std::uint64_t files_ahead) noexcept;
   // Writes whatever is published, without any lock. REQUIRES: alone in the domain.
@@ -75,12 +96,27 @@ class DurableLog {
  private:
   [[nodiscard]] Errc write_published() noexcept;
   [[nodiscard]] Errc timed_write() noexcept;
-  [[nodiscard]] Errc append_commit(std::uint64_t stamp, std::uint64_t *position) noexcept;
+  [[nodiscard]] Errc plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) noexcept;
+  [[nodiscard]] bool has_upper(const storage::FlushPoint &at, const storage::LogCut &cut) const noexcept;
+  [[nodiscard]] Errc append_next(const storage::LogCut &cut, storage::FlushPoint *at) noexcept;
+  [[nodiscard]] Errc finish_batch(const storage::FlushPoint &at) noexcept;
+  [[nodiscard]] Errc append_commit(storage::FlushPoint *at) noexcept;
+  [[nodiscard]] Errc append_lower(const LowerCommit &commit, storage::FlushPoint *at) noexcept;
   [[nodiscard]] Errc append_wide(const CommitLogEntry &first) noexcept;
-  [[nodiscard]] Errc append_page(Slot slot, PageId page, LineMask lines, const CommitLogEntry &first) noexcept;
-  [[nodiscard]] Errc finish_record(storage::RecordKind kind, const CommitLogEntry &first) noexcept;
+  [[nodiscard]] Errc append_page(Slot slot, PageId page, LineMask lines) noexcept;
+  [[nodiscard]] Errc append_difference(PageId page, LineMask lines, const std::uint8_t *words,
+                                       const std::byte *data) noexcept;
+  [[nodiscard]] Errc finish_record(storage::RecordKind kind) noexcept;
+  void begin_record(std::uint64_t stamp, std::uint64_t time_ns) noexcept;
+  [[nodiscard]] bool reserve(std::uint64_t bytes, storage::Lsn *end) const noexcept;
+  [[nodiscard]] storage::Lsn planned_end() const noexcept;
+  [[nodiscard]] bool is_durable(std::uint64_t stamp, std::uint64_t line) const noexcept {
+    const storage::LogState &s = state();
+    return s.durable_clock.load(std::memory_order_acquire) >= stamp &&
+           (line == 0 || s.durable_line.load(std::memory_order_acquire) >= line);
+  }
   [[nodiscard]] Errc fail_log(Errc error) noexcept;
-  [[nodiscard]] Errc lead(std::uint64_t stamp) noexcept;
+  [[nodiscard]] Errc lead(std::uint64_t stamp, std::uint64_t line) noexcept;
   [[nodiscard]] Errc make_file() noexcept;
   [[nodiscard]] Errc make_files_up_to(storage::Lsn end) noexcept;
   void await_company() const noexcept;
@@ -99,11 +135,18 @@ class DurableLog {
   const unsigned cores_;
   storage::RecordPlan plan_;     // of the instance's thread
   bool beyond_durable_ = false;  // the plan has pages that a power cut could take out of their segment
-  storage::LogWriter writer_;    // under LogState::lock
+  LowerLog *lower_ = nullptr;
+  storage::LogWriter writer_;  // under LogState::lock, as what follows
+  ChangedPages changed_;
+  std::vector<LowerCommit> lower_commits_;  // of the cut, not yet appended: from next_lower_ on
+  std::size_t next_lower_ = 0;
+  bool cannot_note_ = false;  // this process could not open the notes of changed pages
   std::vector<std::byte> buffer_;
   storage::RecordBuilder record_;  // in buffer_
   std::uint32_t part_ = 0;         // of the commit being appended
-  std::uint64_t commit_bytes_ = 0;
+  std::uint64_t stamp_ = 0, time_ns_ = 0, commit_bytes_ = 0;
+  std::uint64_t batch_commits_ = 0, batch_bytes_ = 0;  // bytes: of what was reserved
+  storage::Lsn batch_start_ = 0;
 };
 
 }  // namespace tmh::page

@@ -151,7 +151,7 @@ bool Engine::guards_work() noexcept {
   return works;
 }
 
-Errc Engine::map(std::uint32_t segment, std::byte **out) noexcept {
+Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) noexcept {
   const storage::SegmentRecordV1 &record = memory_.control().segments[segment];
   View &view = views_[segment];
   view.engine = this;
@@ -165,14 +165,14 @@ Errc Engine::map(std::uint32_t segment, std::byte **out) noexcept {
     if (const Errc error = view.open_blocks.reserve(record.max_bytes / kPageBytes / 512 + 1); error != Errc::kOk)
       return error;
   std::byte *base = nullptr;
-  if (const Errc error = memory_.segment(segment).home.map_view(record.address, silent() && lower_ == nullptr, &base);
+  const std::uintptr_t address = placement == Placement::kCommon ? record.address : 0;
+  if (const Errc error = memory_.segment(segment).home.map_view(address, silent() && lower_ == nullptr, &base);
       error != Errc::kOk) {
     if (error != Errc::kAddressInUse) return error;
-    char address[32];
-    std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(record.address));
-    return fail(
-        error,
-        std::string(record.name).append(": addresses from ").append(address).append(" are taken in this process"));
+    char text[32];
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(record.address));
+    return fail(error,
+                std::string(record.name).append(": addresses from ").append(text).append(" are taken in this process"));
   }
   Errc error = silent() ? fault_around_.switch_off(base, view.bytes) : Errc::kOk;
   if (error == Errc::kOk)
@@ -210,6 +210,16 @@ Errc Engine::unmap(std::uint32_t segment) noexcept {
   return Errc::kOk;
 }
 
+Errc Engine::remap() noexcept {
+  for (const std::uint32_t segment : mapped_) {
+    const View &view = views_[segment];
+    if (const Errc error = memory_.segment(segment).home.map_view_again(view.base); error != Errc::kOk) return error;
+    if (!silent()) continue;
+    if (const Errc error = fault_around_.switch_off(view.base, view.bytes); error != Errc::kOk) return error;
+  }
+  return Errc::kOk;
+}
+
 bool Engine::slot_alive(void *context, std::uint32_t slot) noexcept {
   const auto *engine = static_cast<const Engine *>(context);
   return slot < storage::kParticipantsMax && engine->memory_.participant(slot).is_alive();
@@ -240,8 +250,9 @@ void Engine::reap(std::uint32_t slot) noexcept {
   tree_.release_reserved_of(slot);
   accesses_.remove_all(slot);
   if (lower_ != nullptr) lower_->reap(slot);
-  std::uint32_t turn = slot + 1;
-  if (state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed)) platform::futex_wake(state.turn);
+  std::uint32_t turn = state.turn.load(std::memory_order_relaxed);
+  if (turn != 0 && holder_of(turn) == slot && state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))
+    platform::futex_wake(state.turn);
   dead.instance.store(0, std::memory_order_relaxed);
   dead.pin.store(kNoPin, std::memory_order_release);
   for (std::size_t i = 0; i < std::size(state.retired_counts); ++i) {
@@ -308,37 +319,50 @@ void Engine::detach() noexcept {
 void Engine::take_turn() noexcept {
   DomainState &state = memory_.state();
   for (int wait = 0; wait < kTurnWaitsMax; ++wait) {
-    std::uint32_t holder = 0;
-    if (state.turn.compare_exchange_strong(holder, slot_ + 1, std::memory_order_relaxed) || holder == slot_ + 1) {
+    std::uint32_t turn = 0;
+    if (state.turn.compare_exchange_strong(turn, slot_ + 1, std::memory_order_relaxed) || turn == slot_ + 1) {
       self().add(Count::kTurns, 1);
       return;
     }
-    wait_for_turn(holder);
+    wait_for_turn(turn);
   }
 }
 
-void Engine::wait_for_turn(std::uint32_t holder) noexcept {
+// Of an instance that will be irrevocable: others do not pass it. From a holder that may abort it is taken when that does not end; from an
+// irrevocable one never, but by its death.
+void Engine::take_turn_for_good() noexcept {
   DomainState &state = memory_.state();
-  if (platform::futex_wait(state.turn, holder, kTurnWaitNs) && !slot_alive(this, holder - 1))
-    state.turn.compare_exchange_strong(holder, 0, std::memory_order_relaxed);
+  for (int wait = 0;; ++wait) {
+    std::uint32_t turn = state.turn.load(std::memory_order_relaxed);
+    const bool is_free = turn == 0 || turn == slot_ + 1 || (!is_irrevocable(turn) && wait >= kTurnWaitsMax);
+    if (!is_free)
+      wait_for_turn(turn);
+    else if (state.turn.compare_exchange_strong(turn, kIrrevocable | (slot_ + 1), std::memory_order_relaxed))
+      return;
+  }
+}
+
+void Engine::wait_for_turn(std::uint32_t turn) noexcept {
+  DomainState &state = memory_.state();
+  if (platform::futex_wait(state.turn, turn, kTurnWaitNs) && !slot_alive(this, holder_of(turn)))
+    state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed);
 }
 
 void Engine::leave_turn() noexcept {
-  std::uint32_t own = slot_ + 1;
-  if (memory_.state().turn.compare_exchange_strong(own, 0, std::memory_order_relaxed))
+  std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
+  if (turn == 0 || holder_of(turn) != slot_) return;
+  if (memory_.state().turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))
     platform::futex_wake(memory_.state().turn);
 }
 
 void Engine::lock_when_turn_allows() noexcept {
-  DomainState &state = memory_.state();
-  for (int wait = 0; wait < kTurnWaitsMax; ++wait) {
+  for (int wait = 0;; ++wait) {
     lock();
-    std::uint32_t holder = state.turn.load(std::memory_order_relaxed);
-    if (holder == 0 || holder == slot_ + 1) return;
+    const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
+    if (turn == 0 || holder_of(turn) == slot_ || (!is_irrevocable(turn) && wait >= kTurnWaitsMax)) return;
     unlock();
-    wait_for_turn(holder);
+    wait_for_turn(turn);
   }
-  lock();
 }
 
 }  // namespace tmh::page

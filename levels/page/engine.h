@@ -1,4 +1,4 @@
-// levels/page/engine.h -- level 2 in one process: runs instances at page granularity on the views of one domain.
+// levels/page/engine.h -- level 2 of one participant: runs instances at page granularity on the participant's views of one domain.
 // Shape:     view = MAP_PRIVATE over home. The kernel resolves first touches (kernel tracking) or raises SIGSEGV (signal tracking, and
 //            pages whose home is not what the snapshot reads). Private copies are compared with a clean twin at end; the differing
 //            lines become versions, which go home when no snapshot needs the older content.
@@ -7,7 +7,8 @@
 //              kGuarded, and kAbsent under signal tracking: not accessible, made state(s) at the touch.
 //            Hence every load, in doomed instances too, sees state(s) or the instance's own stores.
 // Ordering:  see consistency_tree.h for pins and clock.
-// Sharing:   one Engine per process and domain; one thread at a time (the hierarchy serialises), the fault handler on that thread.
+// Sharing:   one Engine per participant: one per process and domain, and one per thread with views of its own. One thread at a time (the
+//            hierarchy serialises), the fault handler on that thread.
 // Contexts:  touch(): in the handler. Everything else: not.
 // Source:    thesis, sections 3.1 to 3.3; EXCITE-VM, section 3 (lazy detection at page level); notes, "The design that came out best".
 #pragma once
@@ -64,9 +65,22 @@ class Engine {
   // Domains with a level below: before start(). REQUIRES lazy detection.
   void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
+  [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return line_snapshot_; }
 
-  [[nodiscard]] Errc map(std::uint32_t segment, std::byte **view) noexcept;
+  // kCommon: at the address that the segment has in every process; kAnywhere: where there is room.
+  enum class Placement : std::uint8_t { kCommon, kAnywhere };
+  [[nodiscard]] Errc map(std::uint32_t segment, Placement placement, std::byte **view) noexcept;
   [[nodiscard]] Errc unmap(std::uint32_t segment) noexcept;
+  // With a level below, for the process's other mode. vacate(): the views are as if never used, whatever stands at their addresses from now
+  // on; remap(): they stand there again. Both REQUIRE that no instance runs; between them the engine runs none.
+  void vacate() noexcept;
+  [[nodiscard]] Errc remap() noexcept;
+  // Pages that this process has taken from the level below and not lost since, the last ones first, at most `count_max`.
+  template <class Visit>
+  void visit_taken(std::size_t count_max, Visit visit) noexcept {
+    for (std::size_t i = resident_.size(); i > 0 && count_max > 0; --i, --count_max)
+      if ((local(resident_[i - 1]).lists & kResident) != 0) visit(resident_[i - 1]);
+  }
   [[nodiscard]] const View *view_of(std::uintptr_t address) noexcept;
 
   [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept;
@@ -77,6 +91,7 @@ class Engine {
     Errc error = Errc::kOk;          // kNoSpace's reason
     // Committed: to acknowledge it durably, every commit up to this timestamp must be durable.
     std::uint64_t durable_at = 0;
+    std::uint64_t durable_line = 0;  // the same on the clock of the level below, for what was only read
   };
   [[nodiscard]] Outcome end() noexcept;
   void abort(AbortCause cause) noexcept;
@@ -90,6 +105,12 @@ class Engine {
   // Waits for, takes and leaves the domain's turn to commit alone (starvation guard).
   void take_turn() noexcept;
   void leave_turn() noexcept;
+
+  // From now on nobody else commits at level 2, and the running instance cannot abort, but for want of disk space or memory (kNoSpace): see
+  // tmh::become_irrevocable(). Waits for another irrevocable instance to end. *is_pending: false: the instance has FAILED and is as it was.
+  // An error: there is no room for what it has written so far; as it was. The caller leaves the turn at the instance's end.
+  [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
+  [[nodiscard]] bool irrevocable() const noexcept { return irrevocable_; }
 
   // Collects versions and reaps the dead; returns versions still held.
   std::uint64_t collect() noexcept;
@@ -163,6 +184,7 @@ class Engine {
   [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *position) noexcept;
   void discard_outside_touches() noexcept;
   void pull() noexcept;
+  void follow_releases() noexcept;
   void refresh(const CommitLogEntry &entry) noexcept;
   void guard_pending(std::uint32_t segment_or_all) noexcept;
   void drop_all() noexcept;
@@ -184,7 +206,8 @@ class Engine {
   void plan_log() noexcept;
   [[nodiscard]] Errc lock_with_log_space(storage::Lsn *log_end) noexcept;
   void lock_when_turn_allows() noexcept;
-  void wait_for_turn(std::uint32_t holder) noexcept;
+  void wait_for_turn(std::uint32_t turn) noexcept;
+  void take_turn_for_good() noexcept;
   void sweep(std::uint64_t now_ns) noexcept;
   void settle_committed() noexcept;
   [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
@@ -213,6 +236,9 @@ class Engine {
   static constexpr std::uint64_t kAheadMin = 4, kAheadMax = 32;
   // So far apart they still follow each other: pages in between are open already, or were not free.
   static constexpr std::uint64_t kAheadGap = 16;
+
+  // Following the log page by page costs more than starting again beyond this many entries.
+  static constexpr std::uint64_t kFollowMax = 1u << 16;
 
   static constexpr std::uint32_t kSteadyEnds = 2;  // one may be chance; a short hot phase should gain, too
 
@@ -263,6 +289,7 @@ class Engine {
   ConflictPolicy policy_ = ConflictPolicy::kOldestWins;
   bool running_ = false;
   bool query_ = false;
+  bool irrevocable_ = false;
   bool read_everything_ = false;  // the fault ring overflowed: any foreign commit is a conflict
   bool any_protected_ = false;    // some guard is a protected page, see guard()
   bool failed_ = false;           // eager: own policy or lack of space

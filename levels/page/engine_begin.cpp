@@ -25,8 +25,6 @@ using storage::PageIndex;
 namespace {
 // Versions sent home per slow begin: enough to keep up with others' commits, little enough (50 us) not to hold the lock long.
 constexpr std::size_t kCollectPerBegin = 256;
-// Following the log page by page costs more than starting again beyond this many entries.
-constexpr std::uint64_t kFollowMax = 1u << 16;
 constexpr int kUnlockedRounds = 4;
 // Looking at the stamps of this many pages costs no more than reading one log entry that another process wrote.
 constexpr std::size_t kFewPages = 16;
@@ -47,6 +45,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   query_ = is_query;
   policy_ = policy;
   failed_ = false;
+  irrevocable_ = false;
   read_everything_ = false;
   failed_cause_ = AbortCause::kNone;
   query_wrote_ = 0;
@@ -196,6 +195,19 @@ void Engine::pull() noexcept {
   follow_needed_ = false;
 }
 
+// REQUIRES the lock, and that the log tells of nothing but releases: pull() while an irrevocable instance runs, however long.
+void Engine::follow_releases() noexcept {
+  DomainState &state = memory_.state();
+  for (const PageId page : resident_) {
+    if (!lower_->is_resident(page)) lose(page);
+  }
+  if (silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_) guard_pending(kAllSegments);
+  repairs_seen_ = state.repairs.load(std::memory_order_relaxed);
+  synced_ = kept_synced_ = state.clock.load(std::memory_order_relaxed);
+  synced_position_ = state.log_head.load(std::memory_order_relaxed);
+  follow_needed_ = false;
+}
+
 void Engine::refresh(const CommitLogEntry &entry) noexcept {
   const PageId page{entry.page};
   if (entry.lines == 0) {
@@ -261,6 +273,22 @@ void Engine::lose_all(std::uint32_t segment) noexcept {
     local(page).lists &= static_cast<std::uint8_t>(~kInResident);
   }
   resident_.truncate(still);
+}
+
+void Engine::vacate() noexcept {
+  for (PageList *list : {&kept_, &resident_}) {
+    for (const PageId page : *list) {
+      LocalPage &l = local(page);
+      twins_.give_back(l.twin);
+      l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kHasBlocks), 0, 0};
+    }
+  }
+  for (PageList *list : {&kept_, &private_, &blocks_, &resident_}) list->clear();
+  twins_.forget();
+  protections_ = 0;
+  any_protected_ = false;
+  ahead_ = 0;
+  for (const std::uint32_t segment : mapped_) views_[segment].open_blocks.forget_from(0);
 }
 
 // REQUIRES the lock. Pages whose newest content is not home yet must not be mapped silently.

@@ -70,6 +70,7 @@ void Engine::find_writes() noexcept {
 // REQUIRES the lock when the clock has moved. Lazy: no page of the read set was committed since the snapshot.
 bool Engine::is_valid() noexcept {
   if (failed_) return false;
+  if (irrevocable_) return true;  // nobody else has committed since it was valid
   DomainState &state = memory_.state();
   if (may_be_failed() && self().failed_instance.load(std::memory_order_acquire) == instance_) {
     failed_cause_ = AbortCause::kConflictOther;
@@ -110,6 +111,7 @@ Engine::Outcome Engine::end() noexcept {
     outcome.query_wrote = query_wrote_;
     outcome.status = Status::kCommitted;
     outcome.durable_at = snapshot_;
+    outcome.durable_line = line_snapshot_;
     if (query_wrote_ != 0) {
       outcome.status = Status::kAborted;
       outcome.cause = AbortCause::kQueryWrote;
@@ -120,6 +122,7 @@ Engine::Outcome Engine::end() noexcept {
     outcome.status =
         Status::kCommitted;  // read-only: consistent at its snapshot, which is where it stands in the serial order
     outcome.durable_at = snapshot_;
+    outcome.durable_line = line_snapshot_;
   } else {
     outcome = commit_writes();
   }
@@ -168,6 +171,34 @@ Errc Engine::allocate_blocks() noexcept {
     for (std::uint64_t j = 0; j < count; ++j)
       local(PageId{static_cast<std::uint64_t>(first_page) + j}).lists |= kHasBlocks;
   }
+  return Errc::kOk;
+}
+
+// What has been written so far gets its room here: nothing of that can fail at the end. Others that are past their own look at the turn hold the
+// lock, so when we have it they are done.
+Errc Engine::become_irrevocable(bool *is_pending) noexcept {
+  *is_pending = true;
+  if (irrevocable_) return Errc::kOk;
+  take_turn_for_good();
+  step(Step::kIrrevocableTurn);
+  collect_touched();
+  find_writes();
+  Errc error = allocate_blocks();
+  lock();
+  if (error == Errc::kOk && !failed_ && tree_.reserved() < writes_.size()) error = tree_.reserve(writes_.size());
+  if (error == Errc::kOk) {
+    irrevocable_ = is_valid() && extend();
+    if (!irrevocable_ && !failed_)
+      fail_instance(failed_cause_ != AbortCause::kNone ? failed_cause_ : AbortCause::kValidation);
+  }
+  unlock();
+  if (!irrevocable_) {
+    leave_turn();
+    *is_pending = false;
+    return error;
+  }
+  self().add(Count::kIrrevocables, 1);
+  step(Step::kIrrevocable);
   return Errc::kOk;
 }
 
@@ -231,12 +262,13 @@ Engine::Outcome Engine::commit_writes() noexcept {
   step(Step::kCommitLocked);
   if (!is_valid()) {
     outcome.cause = failed_cause_;
+    if (log_ != nullptr) log_->give_room_back();
     unlock();
     take_slots_back();
     return outcome;
   }
   const std::uint64_t versioned_before = state.versioned_stamp.load(std::memory_order_relaxed);
-  const std::uint64_t stamp = tree_.publish(writes_, log_end);
+  const std::uint64_t stamp = tree_.publish(writes_, log_end, lower_ != nullptr ? lower_->clock() : 0);
   outcome.durable_at = stamp;
   // release: everything this instance read comes before home may change under it
   self().pin.store(kNoPin, std::memory_order_release);
@@ -352,6 +384,7 @@ void Engine::abort(AbortCause cause) noexcept {
 void Engine::finish_instance() noexcept {
   storage::Participant &own = self();
   running_ = false;
+  irrevocable_ = false;
   engine_thread.running = nullptr;
   if (eager() && own.accesses.load(std::memory_order_relaxed) != 0) {
     lock();

@@ -194,14 +194,19 @@ bool Engine::extend() noexcept {
   if (failed_ || resync_needed_) return false;
   if (state.clock.load(std::memory_order_relaxed) != snapshot_) {
     collect_touched();
-    const bool valid =
-        is_valid() && state.log_head.load(std::memory_order_relaxed) - synced_position_ <= kLogEntries / 2;
+    // Beyond kFollowMax pull() starts again, which an instance that has stored something does not survive.
+    const bool in_log = state.log_head.load(std::memory_order_relaxed) - synced_position_ <= kFollowMax;
+    const bool valid = is_valid() && (in_log || irrevocable_);
     failed_cause_ = AbortCause::kNone;
     if (!valid) return false;
-    if (!platform::is_planted(platform::Planted::kExtendNoFollow)) pull();
+    if (!in_log)
+      follow_releases();
+    else if (!platform::is_planted(platform::Planted::kExtendNoFollow))
+      pull();
   }
   snapshot_ = state.clock.load(std::memory_order_relaxed);
   self().pin.store(snapshot_, std::memory_order_seq_cst);  // forward: it never uncovers a home that changed
+  if (lower_ == nullptr) return true;
   line_snapshot_ = lower_->clock();
   self().line_pin.store(line_snapshot_, std::memory_order_release);
   return true;

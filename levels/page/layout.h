@@ -22,12 +22,17 @@ using storage::LineMask;
 using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
-inline constexpr std::uint32_t kStateVersion = 5;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kStateVersion = 6;  // changes with every change of what is in these files
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come for the lock.
 inline constexpr Slot kRelinking = ~Slot{0};
 inline constexpr std::uint64_t kReservedStamp = ~0ull;
+// In DomainState::turn: its holder can no longer abort, so others wait for the turn however long it takes, as long as the holder lives.
+inline constexpr std::uint32_t kIrrevocable = 1u << 31;
+[[nodiscard]] constexpr bool is_irrevocable(std::uint32_t turn) noexcept { return (turn & kIrrevocable) != 0; }
+// REQUIRES: turn is not 0.
+[[nodiscard]] constexpr std::uint32_t holder_of(std::uint32_t turn) noexcept { return (turn & ~kIrrevocable) - 1; }
 
 struct alignas(64) DomainState {
   // line 0: identity, written once
@@ -40,8 +45,8 @@ struct alignas(64) DomainState {
   // lock is held for less than it takes to move a line, and waiters poll seldom (SharedLock): where the holder also walked shared lists,
   // every poll took the line away from it.
   alignas(64) platform::SharedLock lock;
-  std::atomic<std::uint32_t> turn;      // participant slot + 1 whose turn it is to commit alone, 0: nobody's
-  std::atomic<std::uint64_t> clock;     // timestamp of the last commit; its store is the commit point
+  std::atomic<std::uint32_t> turn;   // participant slot + 1 whose turn it is to commit alone, 0: nobody's; kIrrevocable
+  std::atomic<std::uint64_t> clock;  // timestamp of the last commit; its store is the commit point
   std::atomic<std::uint64_t> log_head;  // entries ever appended to the commit log
   std::atomic<std::uint64_t>
       log_published;  // of these, entries of published commits; stored after clock, so it may lag
@@ -109,7 +114,8 @@ struct alignas(64) CommitLogEntry {
   Slot slot;                  // the version: it cannot change before its record is durable
   std::uint32_t pages;        // of this commit: so many entries in a row
   std::uint64_t time_ns;      // durable domains: CLOCK_REALTIME of the commit
-  std::uint64_t reserved_zero[2];
+  std::uint64_t line;  // durable domains with a level below: its clock before the commit; 0 in a page's announcement
+  std::uint64_t reserved_zero;
 };
 static_assert(sizeof(CommitLogEntry) == 64);
 inline constexpr std::uint64_t kLogEntries = 1u << 18;  // 16 MiB: 100 ms of the fastest small commits

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 
+#include "platform/copy_data.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/files.h"
@@ -36,29 +37,60 @@ Errc Home::open(const std::string &path, std::uint64_t offset_bytes, std::uint64
     if (!may_extend) return fail(Errc::kFileShrunk, path + " is shorter than its segment");
     if (const Errc error = set_length(wanted); error != Errc::kOk) return error;
   }
-  void *at = mmap(nullptr, max_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_,
-                  static_cast<off_t>(offset_bytes));
-  if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
-  madvise(at, max_bytes, MADV_DONTFORK);
-  base_ = static_cast<std::byte *>(at);
   offset_bytes_ = offset_bytes;
   max_bytes_ = max_bytes;
+  return map(fd_, offset_bytes);
+}
+
+Errc Home::map(int fd, std::uint64_t offset_bytes) noexcept {
+  void *at = mmap(nullptr, max_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+                  static_cast<off_t>(offset_bytes));
+  if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping the home of " + path_);
+  madvise(at, max_bytes_, MADV_DONTFORK);
+  base_ = static_cast<std::byte *>(at);
   return Errc::kOk;
 }
 
 void Home::close() noexcept {
   if (base_ != nullptr) munmap(base_, max_bytes_);
   if (fd_ >= 0) ::close(fd_);
+  if (home_fd_ >= 0) ::close(home_fd_);
   base_ = nullptr;
-  fd_ = -1;
+  fd_ = home_fd_ = -1;
+}
+
+Errc Home::separate(const std::string &path) noexcept {
+  struct stat info {};
+  if (fstat(fd_, &info) != 0) return fail_errno(Errc::kIo, path_);
+  const std::uint64_t bytes = static_cast<std::uint64_t>(info.st_size) - offset_bytes_;
+  if (::access(path.c_str(), F_OK) != 0) {
+    // Under another name first: there never is half a home.
+    const std::string temporary = path + ".new";
+    platform::FileDescriptor made(::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0660));
+    if (!made || ftruncate(made.get(), static_cast<off_t>(bytes)) != 0) return fail_errno(Errc::kIo, temporary);
+    if (const Errc error = platform::copy_data(fd_, offset_bytes_, bytes, made.get(), temporary); error != Errc::kOk)
+      return error;
+    if (::rename(temporary.c_str(), path.c_str()) != 0) return fail_errno(Errc::kIo, path);
+  }
+  home_fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (home_fd_ < 0) return fail_errno(Errc::kIo, path);
+  munmap(base_, max_bytes_);
+  base_ = nullptr;
+  if (const Errc error = map(home_fd_, 0); error != Errc::kOk) return error;
+  return extend(bytes);
 }
 
 Errc Home::extend(std::uint64_t size_bytes) noexcept {
   struct stat info {};
   if (fstat(fd_, &info) != 0) return fail_errno(Errc::kIo, "fstat of a data file");
   const std::uint64_t wanted = offset_bytes_ + size_bytes;
-  if (static_cast<std::uint64_t>(info.st_size) >= wanted) return Errc::kOk;
-  return set_length(wanted);
+  if (static_cast<std::uint64_t>(info.st_size) < wanted)
+    if (const Errc error = set_length(wanted); error != Errc::kOk) return error;
+  if (home_fd_ < 0) return Errc::kOk;
+  if (fstat(home_fd_, &info) != 0) return fail_errno(Errc::kIo, "fstat of a home");
+  if (static_cast<std::uint64_t>(info.st_size) >= size_bytes) return Errc::kOk;
+  return ftruncate(home_fd_, static_cast<off_t>(size_bytes)) == 0 ? Errc::kOk
+                                                                  : fail_errno(Errc::kIo, "extending a home");
 }
 
 Errc Home::set_length(std::uint64_t bytes) noexcept {
@@ -74,7 +106,8 @@ Errc Home::sync() noexcept {
 }
 
 Errc Home::allocate_blocks(std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {
-  return platform::allocate_blocks(fd_, offset_bytes_ + offset_bytes, bytes);
+  const Errc error = platform::allocate_blocks(fd_, offset_bytes_ + offset_bytes, bytes);
+  return error != Errc::kOk || home_fd_ < 0 ? error : platform::allocate_blocks(home_fd_, offset_bytes, bytes);
 }
 
 Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view) noexcept {
@@ -82,16 +115,52 @@ Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view) n
   const int flags = MAP_PRIVATE | MAP_NORESERVE | (address != 0 ? MAP_FIXED_NOREPLACE : 0);
   const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
   void *wanted = reinterpret_cast<void *>(address);
-  void *at = mmap(wanted, max_bytes_, protection, flags, fd_, static_cast<off_t>(offset_bytes_));
+  const bool is_separate = home_fd_ >= 0;
+  void *at = mmap(wanted, max_bytes_, protection, flags, is_separate ? home_fd_ : fd_,
+                  is_separate ? 0 : static_cast<off_t>(offset_bytes_));
   if (at == MAP_FAILED && errno == EEXIST) return Errc::kAddressInUse;
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping a view");
   if (address != 0 && at != wanted) {  // a kernel before 4.17 ignores MAP_FIXED_NOREPLACE
     munmap(at, max_bytes_);
     return Errc::kAddressInUse;
   }
-  madvise(at, max_bytes_, MADV_NOHUGEPAGE);  // tracking is by 4 KiB pages
-  madvise(at, max_bytes_, MADV_DONTFORK);    // a child is no participant; sharing would also make our stores copy
+  advise_view(at, max_bytes_);
   *view = static_cast<std::byte *>(at);
+  return Errc::kOk;
+}
+
+void Home::advise_view(void *at, std::uint64_t bytes) noexcept {
+  madvise(at, bytes, MADV_NOHUGEPAGE);  // tracking is by 4 KiB pages
+  madvise(at, bytes, MADV_DONTFORK);    // a child is no participant; sharing would also make our stores copy
+}
+
+Errc Home::map_view_again(std::byte *view) noexcept {
+  void *at = mmap(view, max_bytes_, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, fd_,
+                  static_cast<off_t>(offset_bytes_));
+  if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping a view");
+  advise_view(at, max_bytes_);
+  return Errc::kOk;
+}
+
+Errc Home::map_parked(std::uintptr_t view, std::byte **parked) noexcept {
+  constexpr std::uint64_t kAlign = 1ull << 30;  // what one entry of the page table's third level spans
+  const std::uint64_t bytes = max_bytes_ + kAlign;
+  void *room = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "reserving addresses for line mode");
+  auto *const begin = static_cast<std::byte *>(room);
+  std::byte *const wanted = begin + (view - reinterpret_cast<std::uintptr_t>(room)) % kAlign;
+  void *at = mmap(wanted, max_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd_,
+                  static_cast<off_t>(offset_bytes_));
+  if (at == MAP_FAILED) {
+    const Errc error = fail_errno(Errc::kOutOfMemory, "mapping for line mode");
+    munmap(room, bytes);
+    return error;
+  }
+  advise_view(at, max_bytes_);
+  if (wanted != begin) munmap(begin, static_cast<std::uint64_t>(wanted - begin));
+  if (wanted + max_bytes_ != begin + bytes)
+    munmap(wanted + max_bytes_, static_cast<std::uint64_t>(begin + bytes - (wanted + max_bytes_)));
+  *parked = wanted;
   return Errc::kOk;
 }
 

@@ -1,5 +1,6 @@
 // levels/storage/home.h -- the home of a segment: the part of a file that holds committed content.
-// Shape:     MAP_SHARED over the segment's largest size, so growing needs no remapping in any process.
+// Shape:     MAP_SHARED over the segment's largest size, so growing needs no remapping in any process. As a rule the file is the data file.
+//            A separate home is a file of its own, made of the data file's content, disposable; the data file is written by checkpoints.
 // Invariant: only committed lines are stored here, by whoever collects versions under the domain lock.
 // Sharing:   between processes through the page cache; views map the same pages MAP_PRIVATE.
 // Contexts:  reading base() is allowed in a handler; everything else is not.
@@ -26,26 +27,39 @@ class Home {
   [[nodiscard]] Errc open(const std::string &path, std::uint64_t offset_bytes, std::uint64_t size_bytes,
                           std::uint64_t max_bytes, bool may_extend) noexcept;
   void close() noexcept;
+  // Makes it separate: home is `path` from here on, copied from the data file if there is none. REQUIRES: open, no view is mapped; the
+  // folder lock. kDiskFull, kIo.
+  [[nodiscard]] Errc separate(const std::string &path) noexcept;
+  // Both files, where there are two.
   [[nodiscard]] Errc extend(std::uint64_t size_bytes) noexcept;
-  [[nodiscard]] Errc sync() noexcept;  // fdatasync
-  // Allocates disk blocks for the range, so that storing there cannot raise SIGBUS for lack of space. kDiskFull, kIo.
+  [[nodiscard]] Errc sync() noexcept;  // fdatasync of the data file
+  // Allocates disk blocks for the range, so that storing there cannot raise SIGBUS for lack of space, nor a checkpoint fail. kDiskFull, kIo.
   [[nodiscard]] Errc allocate_blocks(std::uint64_t offset_bytes, std::uint64_t bytes) noexcept;
 
   // A private (copy-on-write) view of the whole reserve at `address` (0: anywhere), inaccessible or read-write.
   // kAddressInUse when the range is not free.
   [[nodiscard]] Errc map_view(std::uintptr_t address, bool accessible, std::byte **view) noexcept;
 
+  // A new private view where `view` of this home stands, or a mapping that has taken its place: inaccessible, nothing touched.
+  [[nodiscard]] Errc map_view_again(std::byte *view) noexcept;
+  // A shared, writable mapping of the whole reserve, no page present, at an address that differs from `view` by a multiple of 1 GiB: moving it
+  // to `view` moves page tables whole.
+  [[nodiscard]] Errc map_parked(std::uintptr_t view, std::byte **parked) noexcept;
+
   [[nodiscard]] bool is_open() const noexcept { return base_ != nullptr; }
   [[nodiscard]] std::byte *base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t max_bytes() const noexcept { return max_bytes_; }
 
  private:
+  static void advise_view(void *at, std::uint64_t bytes) noexcept;
   [[nodiscard]] Errc set_length(std::uint64_t bytes) noexcept;
+  [[nodiscard]] Errc map(int fd, std::uint64_t offset_bytes) noexcept;
 
-  std::string path_;
+  std::string path_;  // of the data file
   int fd_ = -1;
+  int home_fd_ = -1;  // separate, else -1
   std::byte *base_ = nullptr;
-  std::uint64_t offset_bytes_ = 0;
+  std::uint64_t offset_bytes_ = 0;  // in the data file
   std::uint64_t max_bytes_ = 0;
 };
 

@@ -108,6 +108,15 @@ void for_each_run(const PageDelta &delta, const Store &store) {
     }
   }
 }
+// What RecordBuilder::add() was given: masks by line number (64, zero before), words where they lie in the page's 4096 bytes.
+inline void unpack_delta(const PageDelta &delta, std::uint8_t *words, std::byte *page) noexcept {
+  const std::byte *mask_at = delta.masks;
+  for (LineMask lines = delta.lines; lines != 0; lines &= lines - 1)
+    words[std::countr_zero(lines)] = static_cast<std::uint8_t>(*mask_at++);
+  for_each_run(delta, [page](std::size_t offset, const std::byte *from, std::size_t bytes) {
+    std::memcpy(page + offset, from, bytes);
+  });
+}
 // Stores the words into the page's 4096 bytes. Idempotent.
 inline void apply_delta(const PageDelta &delta, std::byte *page) noexcept {
   for_each_run(delta, [page](std::size_t offset, const std::byte *from, std::size_t bytes) {

@@ -2,7 +2,7 @@
 // Shape:     tmh.log.state: LogState (one block), then two tail blocks. Rebuildable: made anew at each recovery.
 // Invariant: point[flushes & 1] is the last durable state; a flush fills the other one and its tail block, then counts. Whoever
 //            inherits the lock from a dead writer starts again from there: the same commits give the same bytes.
-// Ordering:  durable_clock is stored (release) after the point it tells of; readers acquire.
+// Ordering:  durable_clock and durable_line are stored (release) after the point they tell of; readers acquire.
 // Sharing:   points, tails, passed: under `lock`; ready_lsn: stored under files_lock. append_lsn: under the domain lock; [t & 1] belongs
 //            to the commit with timestamp t, so that it changes together with the commit clock.
 // Source:    DESIGN D1, D5; LIBTP, section 3.2.1 (log manager).
@@ -18,14 +18,22 @@
 namespace tmh::storage {
 
 inline constexpr std::uint64_t kLogStateMagic = 0x3130'5453'474f'4c54ull;  // "TLOGST01"
-inline constexpr std::uint32_t kLogStateVersion = 3;
+inline constexpr std::uint32_t kLogStateVersion = 4;
 
 // Everything before it is durable.
 struct FlushPoint {
   std::uint64_t position;  // in the commit log ring
   Lsn lsn;
   std::uint64_t clock;  // commit timestamp
-  std::uint64_t reserved_zero;
+  std::uint64_t line;   // with a level below: the same on its clock; else 0
+  // Of the last record: rises with each commit of either level.
+  [[nodiscard]] std::uint64_t stamp() const noexcept { return clock + line; }
+};
+
+// With a level below: what the writer is about to write, of both clocks. It is kept until that is done, so that the heir of a dead writer
+// puts the same records in the same order.
+struct LogCut {
+  std::uint64_t line, clock;
 };
 
 struct alignas(64) LogState {
@@ -38,6 +46,7 @@ struct alignas(64) LogState {
   std::atomic<std::uint32_t> error;       // Errc of a write that failed; never taken back
   std::atomic<std::uint32_t> data_error;  // the same of syncing a data file: what was lost there only the log has
   alignas(64) std::atomic<std::uint64_t> durable_clock;
+  std::atomic<std::uint64_t> durable_line;
   std::atomic<Lsn> durable_lsn;
   std::atomic<std::uint32_t> event;     // futex: changes with every flush
   std::atomic<std::uint32_t> sleepers;  // on `event`; a dead sleeper costs a system call per flush, no more
@@ -47,6 +56,8 @@ struct alignas(64) LogState {
   FlushPoint point[2];
   std::atomic<Lsn> ready_lsn;                   // log files exist up to here
   std::atomic<std::uint64_t> durable_position;  // of the last point; read without the lock
+  LogCut cut[2];                                // [cuts & 1] is the last one
+  std::uint64_t cuts;                           // ever
   alignas(64) std::atomic<Lsn> append_lsn[2];   // atomic: the housekeeper reads them without the lock
   // Points passed, an eighth of a file apart: where a checkpoint may start although a reader keeps later versions from going home.
   alignas(64) FlushPoint passed[32];
@@ -56,8 +67,13 @@ struct alignas(64) LogState {
   std::atomic<std::uint64_t> checkpoint_lsn;  // of tmh.checkpoint
   std::atomic<std::uint64_t> checkpoint_ns;   // coarse_ns() of the last one, or of the last attempt
   std::atomic<std::uint64_t> reusable_below;  // log files with a smaller index may be made into new ones
+  // With a level below, instead of append_lsn: bytes of commits that are, or are about to be, published and are not in the log. What a
+  // death leaves in it only makes log files come earlier.
+  alignas(64) std::atomic<std::uint64_t> pending_bytes;
+  std::atomic<std::uint32_t> line_waiters;  // threads of the level below that wait for durability: a hint
   alignas(64) std::atomic<std::uint64_t> log_bytes;
   std::atomic<std::uint64_t> log_commits, checkpoints, files_made;
+  std::atomic<std::uint64_t> empty_flushes;  // of `flushes`: nothing to write, the clocks had moved without commits
 };
 static_assert(sizeof(LogState) <= kLogBlockBytes && std::is_standard_layout_v<LogState>);
 

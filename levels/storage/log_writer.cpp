@@ -80,7 +80,7 @@ Errc LogWriter::make_place(std::size_t bytes) noexcept {
         if (const Errc error = write(); error != Errc::kOk) return error;
       }
       RecordHeaderV1 fields{};
-      fields.stamp = state_->point[state_->flushes.load(std::memory_order_relaxed) & 1].clock;
+      fields.stamp = state_->point[state_->flushes.load(std::memory_order_relaxed) & 1].stamp();
       end_ += write_file_end_record(cursor(), placed(fields));
     }
     if (const Errc error = write(); error != Errc::kOk) return error;
@@ -135,10 +135,10 @@ Errc LogWriter::write() noexcept {
   return Errc::kOk;
 }
 
-void LogWriter::publish(std::uint64_t position, std::uint64_t clock, std::uint64_t commits) noexcept {
+void LogWriter::publish(FlushPoint point, std::uint64_t commits) noexcept {
   const std::uint64_t flushes = state_->flushes.load(std::memory_order_relaxed) + 1;
-  FlushPoint &next = state_->point[flushes & 1];
-  next = FlushPoint{position, end_, clock, 0};
+  point.lsn = end_;
+  state_->point[flushes & 1] = point;
   std::memcpy(tails_ + (flushes & 1) * kLogBlockBytes, buffer_.get(), end_ - block_);
   step(Step::kLogPointFilled);
   state_->flushes.store(flushes, std::memory_order_release);  // whoever inherits the lock sees point and tail
@@ -149,12 +149,14 @@ void LogWriter::publish(std::uint64_t position, std::uint64_t clock, std::uint64
     FlushPoint &passed = state_->passed[count % kPassed];
     passed.clock = ~0ull;  // half an entry, left by a death, is no point that a checkpoint takes
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    passed.position = position;
+    passed.position = point.position;
     passed.lsn = end_;
+    passed.line = point.line;
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    passed.clock = clock;
+    passed.clock = point.clock;
     state_->passed_count = count + 1;
   }
+  if (end_ == start_) state_->empty_flushes.fetch_add(1, std::memory_order_relaxed);
   state_->log_bytes.fetch_add(end_ - start_, std::memory_order_relaxed);
   state_->log_commits.fetch_add(commits, std::memory_order_relaxed);
   announce();
@@ -166,6 +168,7 @@ void LogWriter::announce() noexcept {
   const FlushPoint &point = state_->point[state_->flushes.load(std::memory_order_relaxed) & 1];
   state_->durable_position.store(point.position, std::memory_order_relaxed);
   state_->durable_lsn.store(point.lsn, std::memory_order_relaxed);
+  state_->durable_line.store(point.line, std::memory_order_release);
   state_->durable_clock.store(point.clock, std::memory_order_release);  // homes and acknowledgements may follow
 }
 

@@ -50,8 +50,8 @@ class LogWriter {
   [[nodiscard]] Errc append_open(std::uint64_t stamp, std::uint64_t time_ns, const OpenPayloadV1 &payload) noexcept;
   // Makes everything appended durable.
   [[nodiscard]] Errc write() noexcept;
-  // Publishes it: everything before `clock` and `position` is durable.
-  void publish(std::uint64_t position, std::uint64_t clock, std::uint64_t commits) noexcept;
+  // Publishes it: everything before the point is durable; its LSN is filled in.
+  void publish(FlushPoint point, std::uint64_t commits) noexcept;
   // What publish() does last: tells of the point that counts. Also for a writer that died before it did.
   void announce() noexcept;
   // The last write() failed because this process could not open the log file that is there: nothing was tried, others may write on.

@@ -39,6 +39,9 @@ enum class Count : std::uint32_t {
   kLockRecoveries,
   kReaped,
   kTurns,
+  kThreadViewInstances,
+  kThreadViewFallbacks,
+  kIrrevocables,
   kEnd
 };
 static_assert(static_cast<std::uint32_t>(Count::kEnd) <= 32);

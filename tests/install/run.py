@@ -91,8 +91,9 @@ def manual_and_command(arguments, prefix, work):
         printed = run([os.path.join(prefix, "bin", "tmh"), "--version"], work)
         if not printed.startswith("tmh "):
             raise SystemExit(f"tmh --version printed {printed!r}")
-        if not os.path.isfile(os.path.join(prefix, "share", "tmh", "schema", "doctor.schema.json")):
-            raise SystemExit("the JSON schemas were not installed")
+        for installed in ("tmh/schema/doctor.schema.json", "bash-completion/completions/tmh"):
+            if not os.path.isfile(os.path.join(prefix, "share", installed)):
+                raise SystemExit(f"share/{installed} was not installed")
 
 
 def main():

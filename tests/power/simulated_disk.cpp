@@ -13,11 +13,15 @@ namespace tmh::test::power {
 using platform::DiskOp;
 
 bool survives_reboot(std::string_view name) noexcept {
-  for (const std::string_view file :
-       {"tmh.state", "tmh.participants", "tmh.commits", "tmh.accesses", "tmh.log.state", "tmh.lock"}) {
+  for (const std::string_view file : {"tmh.state", "tmh.participants", "tmh.commits", "tmh.accesses", "tmh.log.state",
+                                      "tmh.lock", "tmh.line.state", "tmh.contexts"}) {
     if (name == file) return false;
   }
-  return !name.starts_with("tmh.versions.") && !name.starts_with("tmh.pages.");
+  for (const std::string_view files :
+       {"tmh.versions.", "tmh.pages.", "tmh.lines.", "tmh.directory.", "tmh.home.", "tmh.changes."}) {
+    if (name.starts_with(files)) return false;
+  }
+  return true;
 }
 
 void SimulatedDisk::load() {

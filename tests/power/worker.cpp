@@ -40,7 +40,41 @@ bool Worker::step() {
   return true;
 }
 
+// As atomically(site, strict ? ... : ..., body), with a note of each attempt.
+bool Worker::update_at_lines(const Site &site, bool strict) {
+  detail::Attempts attempts(site, detail::Attempts::Kind::kUpdate,
+                            strict ? Durability::kStrict : Durability::kBuffered);
+  for (;;) {
+    attempts.begin();
+    Effects effects;
+    bool is_intended = false;
+    try {
+      if (world_->g() >= kCommitsMax) {
+        static_cast<void>(attempts.end());
+        return false;
+      }
+      effects = choose_small_effects();
+      world_->perform(effects);
+      const std::vector<std::byte> encoded = effects.encode();
+      journal_->note(Note::kIntent, effects.g, encoded.data(), encoded.size());
+      is_intended = true;
+      const bool committed = attempts.end();
+      const Note note = !committed ? Note::kAborted : strict ? Note::kStrictAck : Note::kBufferedAck;
+      journal_->note(note, effects.g, &effects.id, sizeof effects.id);
+      if (committed) return true;
+    } catch (const detail::LineAbort &) {
+      attempts.unwound();
+    } catch (const Error &) {
+      if (is_intended && plan_.errors_abort) journal_->note(Note::kAborted, effects.g, &effects.id, sizeof effects.id);
+      static_cast<void>(attempts.threw());
+      throw;
+    }
+  }
+}
+
 bool Worker::update(bool strict) {
+  if (const Site *site = world_->line_site(); site != nullptr && !plan_.only_ledger && random(3) != 0)
+    return update_at_lines(*site, strict);
   tmh::Domain &domain = world_->domain();
   for (std::uint64_t attempt = 0;; ++attempt) {
     domain.begin();
@@ -77,11 +111,26 @@ bool Worker::update(bool strict) {
   }
 }
 
-// Inside an instance: what is read here belongs to it.
-Effects Worker::choose_effects() {
+Effects Worker::new_effects() {
   Effects effects;
   effects.id = std::uint64_t{plan_.worker} << 40 | attempt_++;
   effects.g = world_->g() + 1;
+  return effects;
+}
+
+// What needs no allocation and no new mapping.
+Effects Worker::choose_small_effects() {
+  Effects effects = new_effects();
+  const std::uint64_t dice = random(100);
+  if (dice < 50) add_transfer(&effects);
+  if (dice >= 30 && dice < 80) add_stamp(&effects);
+  if (dice >= 95) add_many(&effects);
+  return effects;
+}
+
+// Inside an instance: what is read here belongs to it.
+Effects Worker::choose_effects() {
+  Effects effects = new_effects();
   for (std::uint32_t word = 0; word < plan_.first_words; ++word)
     store(&effects, kData, kManyFirstPage * kWordsPerPage + word, random_());
   if (plan_.only_ledger) return effects;
@@ -98,9 +147,9 @@ Effects Worker::choose_effects() {
 void Worker::add_transfer(Effects *effects) {
   const std::uint64_t from = random(kAccounts), to = (from + 1 + random(kAccounts - 1)) % kAccounts;
   const std::uint64_t amount = 1 + random(1000);
-  const std::uint64_t *data = world_->words(kData);
-  store(effects, kData, from * kWordsPerPage, data[from * kWordsPerPage] - amount);
-  store(effects, kData, to * kWordsPerPage, data[to * kWordsPerPage] + amount);
+  const field<std::uint64_t> *data = world_->cells(kData);
+  store(effects, kData, from * kWordsPerPage, data[from * kWordsPerPage].load() - amount);
+  store(effects, kData, to * kWordsPerPage, data[to * kWordsPerPage].load() + amount);
 }
 
 void Worker::add_stamp(Effects *effects) {

@@ -34,7 +34,10 @@ class Worker {
   void set_world(World *world) noexcept { world_ = world; }
 
  private:
+  [[nodiscard]] bool update_at_lines(const Site &site, bool strict);
   [[nodiscard]] Effects choose_effects();
+  [[nodiscard]] Effects choose_small_effects();
+  [[nodiscard]] Effects new_effects();
   void add_transfer(Effects *effects);
   void add_stamp(Effects *effects);
   void add_many(Effects *effects);

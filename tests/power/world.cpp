@@ -23,6 +23,7 @@ World::World(const std::string &folder, const DomainOptions &options, bool all)
     static_cast<void>(raw(segment));
   heap_ = domain_.map("heap", {.size_bytes = 1u << 20, .max_bytes = 16u << 20});
   lists_ = heap_.root<Lists>("lists");
+  if (options.levels == Levels::kHybrid) line_site_.emplace(domain_, "small", "on-capacity");
 }
 
 tmh::Segment &World::raw(std::uint32_t segment) {
@@ -39,17 +40,21 @@ tmh::Segment &World::raw(std::uint32_t segment) {
 
 std::uint64_t *World::words(std::uint32_t segment) { return reinterpret_cast<std::uint64_t *>(raw(segment).data()); }
 
+tmh::field<std::uint64_t> *World::cells(std::uint32_t segment) {
+  return reinterpret_cast<tmh::field<std::uint64_t> *>(raw(segment).data());
+}
+
 void World::close() { domain_.close(); }
 
 void World::perform(const Effects &effects) {
-  words(kLedger)[0] = effects.g;
-  words(kLedger)[kWordsPerPage + effects.g] = effects.id;
+  cells(kLedger)[0].store(effects.g);
+  cells(kLedger)[kWordsPerPage + effects.g].store(effects.id);
   for (const PageFill &fill : effects.fills) {
     std::uint64_t *to = words(fill.segment);
     const std::uint64_t end = (std::uint64_t{fill.first_page} + fill.pages) * kWordsPerPage;
     for (std::uint64_t word = fill.first_page * kWordsPerPage; word < end; ++word) to[word] = filler(fill.seed, word);
   }
-  for (const WordStore &store : effects.stores) words(store.segment)[store.word] = store.value;
+  for (const WordStore &store : effects.stores) cells(store.segment)[store.word].store(store.value);
   for (const ListChange &change : effects.changes) change.bytes != 0 ? append_node(change) : remove_node(change);
 }
 

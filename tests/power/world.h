@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <tmh/tmh.hpp>
@@ -30,15 +31,19 @@ class World {
 
   [[nodiscard]] tmh::Domain &domain() noexcept { return domain_; }
   [[nodiscard]] std::uint64_t *words(std::uint32_t segment);
+  // The same for code that may run at level 1.
+  [[nodiscard]] tmh::field<std::uint64_t> *cells(std::uint32_t segment);
+  // In a hybrid domain: its instances begin at level 1. Else null.
+  [[nodiscard]] const tmh::Site *line_site() const noexcept { return line_site_ ? &*line_site_ : nullptr; }
   [[nodiscard]] tmh::Segment &raw(std::uint32_t segment);
   [[nodiscard]] tmh::Segment &heap() noexcept { return heap_; }
   [[nodiscard]] Lists *lists() noexcept { return lists_; }
   void close();
 
-  // Inside an instance: does what `effects` say, but for allocation, whose places the heap chooses.
+  // Inside an instance, of either level as long as nothing is allocated: does what `effects` say; places are the heap's to choose.
   void perform(const Effects &effects);
   // Inside an instance or query.
-  [[nodiscard]] std::uint64_t g() { return words(kLedger)[0]; }
+  [[nodiscard]] std::uint64_t g() { return cells(kLedger)[0].load(); }
 
  private:
   void append_node(const ListChange &change);
@@ -48,6 +53,7 @@ class World {
   tmh::Segment raw_[kRawSegments];
   tmh::Segment heap_;
   Lists *lists_ = nullptr;
+  std::optional<tmh::Site> line_site_;
 };
 
 // Inside an instance or query: compares the world with the model; one clause per finding, empty when all is right.

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include "hierarchy/site_impl.h"
 #include "tests/support/access.h"
 
 namespace tmh::test {
@@ -12,7 +13,8 @@ Board::Board(const std::string &folder, const DomainOptions &options)
       domain_(Domain::open(folder, options)),
       line_site_(domain_, "lines", "on-capacity"),
       adaptive_site_(domain_, "adaptive", "adaptive"),
-      only_lines_site_(domain_, "only lines", "never") {
+      only_lines_site_(domain_, "only lines", "never"),
+      page_site_(domain_, "pages", "always", BodyKind::kInstrumented) {
   SegmentOptions segment;
   segment.layout = Layout::kRaw;
   segment.size_bytes = (kPages + 1) / 2 * kPageBytes;
@@ -32,13 +34,14 @@ void Player::jostle() {
   constexpr std::uint32_t kOneAccessIn = 16;      // most instances meet another one, some run through
   constexpr std::uint64_t kPatienceNs = 500'000;  // the others may wait as well, or be dead
   if (attempts_ == nullptr || random_() % kOneAccessIn != 0) return;
+  if (tmh::detail::hardware_run.depth != 0) return;  // waiting aborts RTM
   const std::uint64_t before = attempts_->load(std::memory_order_relaxed);
   const std::uint64_t until_ns = monotonic_ns() + kPatienceNs;
   while (attempts_->load(std::memory_order_relaxed) == before && monotonic_ns() < until_ns) sched_yield();
 }
 
 namespace {
-// Through the instance of level 1 if one is running, as tmh::field does; else plain.
+// Through the instance of level 1 or of a thread's view if one is running, as tmh::field does; else plain.
 std::uint64_t get(const std::uint64_t &word) {
   return tmh::detail::line_access != nullptr ? tmh::detail::line_load(*tmh::detail::line_access, &word) : load(word);
 }

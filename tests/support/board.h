@@ -1,7 +1,8 @@
 // tests/support/board.h -- a few pages of two raw segments as numbered cells, and recorded access to them.
 // Shape:     cell c lies on page c % kPages, page p in segment p % 2: neighbours in number are far apart in memory, and one
 //            page holds cells of different structures, so that instances also meet where they share nothing but a page.
-//            In a hybrid domain an attempt runs at level 1, at level 2, or at whatever level an adaptive site chooses.
+//            In a hybrid domain an attempt runs at level 1, at level 2, or at whatever level an adaptive site chooses. Players of threads
+//            also run at level 2 on views of their own.
 // Invariant: a cell's version is written together with its payload; the history knows versions, the workload payloads.
 #pragma once
 
@@ -10,8 +11,10 @@
 #include <random>
 #include <string>
 
+#include <gtest/gtest.h>
 #include <tmh/domain.hpp>
 #include <tmh/site.hpp>
+#include <tmh/transaction.hpp>
 
 #include "tests/support/modes.h"
 #include "tests/support/recorder.h"
@@ -37,13 +40,14 @@ class Board {
   [[nodiscard]] const Site &line_site() const noexcept { return line_site_; }
   [[nodiscard]] const Site &adaptive_site() const noexcept { return adaptive_site_; }
   [[nodiscard]] const Site &only_lines_site() const noexcept { return only_lines_site_; }
+  [[nodiscard]] const Site &page_site() const noexcept { return page_site_; }
   [[nodiscard]] Slot *slot(history::Cell cell) const noexcept;
   void close() { domain_.close(); }
 
  private:
   Levels levels_;
   Domain domain_;
-  Site line_site_, adaptive_site_, only_lines_site_;
+  Site line_site_, adaptive_site_, only_lines_site_, page_site_;
   Segment segments_[2];
 };
 
@@ -75,8 +79,16 @@ class Player {
   template <class Body>
   void query(const Body &body);
 
+  // Of the running instance, which from here on must commit.
+  void become_irrevocable() {
+    tmh::become_irrevocable();
+    must_commit_ = true;
+  }
+
   // In a hybrid domain.
   void play_at(PlaysAt where) noexcept { where_ = where; }
+  // Most updates at level 2 run where threads have views of their own.
+  void prefer_thread_views() noexcept { prefers_thread_views_ = true; }
 
   // Instances that aborted without having given up.
   [[nodiscard]] std::uint64_t conflicts() const noexcept { return conflicts_; }
@@ -88,7 +100,9 @@ class Player {
   template <class Body>
   Status attempt_at(const Site &site, const Body &body);
   void jostle();
-  void attempt_ended() {
+  void attempt_ended(Status status) {
+    if (must_commit_ && status != Status::kCommitted) ADD_FAILURE() << "an irrevocable instance aborted";
+    must_commit_ = false;
     if (attempts_ != nullptr) attempts_->fetch_add(1, std::memory_order_relaxed);
   }
 
@@ -98,6 +112,8 @@ class Player {
   std::atomic<std::uint64_t> *attempts_;
   std::uint64_t conflicts_ = 0;
   PlaysAt where_ = PlaysAt::kAnywhere;
+  bool prefers_thread_views_ = false;
+  bool must_commit_ = false;
 };
 
 // As atomically(site, body), until it commits or gives up; each attempt is recorded from before its begin.
@@ -116,13 +132,13 @@ Status Player::attempt_at(const Site &site, const Body &body) {
     } catch (const GivenUp &) {
       (void)attempts.threw();
       lane_.end(history::Outcome::kAborted);
-      attempt_ended();
+      attempt_ended(Status::kAborted);
       return Status::kAborted;
     } catch (...) {
       if (attempts.threw()) throw;
     }
     lane_.end(committed ? history::Outcome::kCommitted : history::Outcome::kAborted);
-    attempt_ended();
+    attempt_ended(committed ? Status::kCommitted : Status::kAborted);
     if (committed) return Status::kCommitted;
     ++conflicts_;
   }
@@ -136,6 +152,7 @@ Status Player::attempt(const Body &body) {
     if (choice < 3) return attempt_at(board_.line_site(), body);
     if (choice < 5) return attempt_at(board_.adaptive_site(), body);
   }
+  if (prefers_thread_views_ && random_() % 4 != 0) return attempt_at(board_.page_site(), body);
   lane_.begin(history::Kind::kUpdate);
   domain().begin();
   Status status = Status::kAborted;
@@ -145,12 +162,16 @@ Status Player::attempt(const Body &body) {
     if (status == Status::kAborted) ++conflicts_;
   } catch (const GivenUp &) {
     domain().abort();
+  } catch (const tmh::detail::RetryNow &) {  // it had FAILED before it could become irrevocable
+    status = domain().end();
+    EXPECT_EQ(status, Status::kAborted);
+    ++conflicts_;
   } catch (...) {
     if (domain().depth() != 0) domain().abort();
     throw;
   }
   lane_.end(status == Status::kCommitted ? history::Outcome::kCommitted : history::Outcome::kAborted);
-  attempt_ended();
+  attempt_ended(status);
   return status;
 }
 
@@ -172,7 +193,7 @@ void Player::query(const Body &body) {
   }
   domain().end_query();
   lane_.end(history::Outcome::kCommitted);
-  attempt_ended();
+  attempt_ended(Status::kCommitted);
 }
 
 }  // namespace tmh::test

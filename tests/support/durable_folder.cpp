@@ -4,7 +4,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -48,11 +51,18 @@ void in_domain(const std::string &folder, const DomainOptions &options, Ending e
   } else {
     ASSERT_EQ(end.signal, SIGKILL);
   }
-  if (ending != Ending::kPowerCut) return;
+  if (ending == Ending::kPowerCut) lose_shared_memory(folder);
+}
+
+void lose_shared_memory(const std::string &folder) {
+  constexpr std::string_view kRebuildable[] = {"tmh.state",        "tmh.log.state", "tmh.versions.",  "tmh.commits",
+                                               "tmh.participants", "tmh.accesses",  "tmh.pages.",     "tmh.line.state",
+                                               "tmh.contexts",     "tmh.lines.",    "tmh.directory.", "tmh.home.",
+                                               "tmh.changes."};
   for (const auto &entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
-    if (name == "tmh.state" || name == "tmh.log.state" || name.starts_with("tmh.versions") || name == "tmh.commits" ||
-        name == "tmh.participants" || name == "tmh.accesses" || name.starts_with("tmh.pages."))
+    if (std::any_of(std::begin(kRebuildable), std::end(kRebuildable),
+                    [&](auto lost) { return name.starts_with(lost); }))
       std::filesystem::remove(entry.path());
   }
 }

@@ -20,6 +20,8 @@ DomainOptions options_for(const Mode &mode, const std::string &policy) {
   options.tracking = mode.tracking;
   options.policy = policy;
   options.levels = mode.levels;
+  options.line = mode.line;
+  options.durability = mode.durability;
   return options;
 }
 
@@ -36,7 +38,7 @@ std::string why_unavailable(const Mode &mode) {
       Domain domain = Domain::open(folder.path(), options_for(mode));
       domain.close();
     } catch (const Error &error) {
-      if (error.errc() != Errc::kTrackingUnavailable) throw;
+      if (error.errc() != Errc::kTrackingUnavailable && error.errc() != Errc::kRtmUnavailable) throw;
       std::strncpy(answer->text, error.what(), sizeof answer->text - 1);
     }
   });

@@ -14,6 +14,8 @@ struct Mode {
   Detection detection;
   Tracking tracking;
   Levels levels = Levels::kPage;
+  LineChoice line = LineChoice::kAuto;
+  Durability durability = Durability{};  // unset: volatile
 };
 
 inline constexpr Mode kModes[] = {
@@ -25,6 +27,15 @@ inline constexpr Mode kModes[] = {
     {"HybridKernelHot", Detection::kLazy, Tracking::kKernelHot, Levels::kHybrid},
     {"HybridKernel", Detection::kLazy, Tracking::kKernel, Levels::kHybrid},
     {"HybridSignalHot", Detection::kLazy, Tracking::kSignalHot, Levels::kHybrid},
+    {"RtmKernelHot", Detection::kLazy, Tracking::kKernelHot, Levels::kHybrid, LineChoice::kRtm},
+    {"RtmSignalHot", Detection::kLazy, Tracking::kSignalHot, Levels::kHybrid, LineChoice::kRtm},
+};
+
+// Durable domains with both levels, for tests of what processes do to each other.
+inline constexpr Mode kDurableHybridModes[] = {
+    {"HybridStrict", Detection::kLazy, Tracking::kKernelHot, Levels::kHybrid, LineChoice::kAuto, Durability::kStrict},
+    {"HybridBuffered", Detection::kLazy, Tracking::kSignalHot, Levels::kHybrid, LineChoice::kAuto,
+     Durability::kBuffered},
 };
 
 [[nodiscard]] DomainOptions options_for(const Mode &mode, const std::string &policy = "");

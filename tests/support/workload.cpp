@@ -41,11 +41,25 @@ void Workload::step() {
   }
 }
 
+void Workload::update_step() {
+  switch (pick(4)) {
+    case 0:
+      return transfer();
+    case 1:
+      return change_duty();
+    case 2:
+      return turn_ring();
+    default:
+      return pick(4) == 0 ? audit_inside_update() : transfer();
+  }
+}
+
 void Workload::transfer() {
   const std::uint64_t from = pick(kAccounts), to = (from + 1 + pick(kAccounts - 1)) % kAccounts, amount = 1 + pick(50);
-  const bool look_at_all = pick(4) == 0;
+  const bool look_at_all = pick(4) == 0, irrevocable = pick(8) == 0;
   player_.update([&] {
     if (look_at_all) check_bank();
+    if (irrevocable) player_.become_irrevocable();
     const std::uint64_t balance = player_.read(from);
     if (balance < amount) return;
     player_.write(from, balance - amount);

@@ -35,6 +35,8 @@ class Workload {
   void set_up();
   // One random transaction, retried until it commits (or gives up on purpose).
   void step();
+  // The same, but no query.
+  void update_step();
   // One query that reads every cell and asserts every invariant.
   void audit();
 

@@ -45,7 +45,7 @@ class Pages {
       return judge_.no("page tracking", "no domain could be opened", facts_.trials.tracking_reason,
                        "mend what the sentence names; TMPDIR says where the trial's folder is made");
     if (facts_.trials.tracking.starts_with("kernel")) return judge_.yes("page tracking", found);
-    judge_.limited("page tracking", found, facts_.trials.tracking_reason,
+    judge_.limited("page tracking", facts_.trials.tracking, facts_.trials.tracking_reason,
                    "see the findings below that are not yes, and TMH_TRACKING, TMH_DETECTION in the environment");
   }
 

@@ -1,6 +1,7 @@
-// include/tmh/detail/line_access.hpp -- the part of a level-1 instance that is inline in its user's code: a load of one word. Not for direct
-// use; tmh::field<T> is the interface.
-// Shape:     plain words, one object per thread, filled by levels/line/software.h, which alone changes them elsewhere.
+// include/tmh/detail/line_access.hpp -- the part of an instrumented instance that is inline in its user's code: a load of one word. Not for
+// direct use; tmh::field<T> is the interface.
+// Shape:     plain words, one object per thread and level. Level 1: filled by levels/line/software.h, which alone changes them elsewhere. Level 2
+//            in a view of the thread's own: by hierarchy/thread_views.h; there are no line words, and an access is a plain one elsewhere.
 // Invariant: while `bytes` is not 0, the instance has written nothing, and every logged line was unlocked, not U and not newer than `rv`
 //            when it was read. What needs more (own writes, other segments, a capacity model, an aborted instance) sets `bytes` to 0.
 // Ordering:  see line_load(). The words are those of levels/line/layout.h: bit 63 locked, bit 62 U, else the version.
@@ -34,18 +35,19 @@ struct LineAccess {
   LineSeen last{};                     // what log_top holds, too: the shortest way needs no look at the log
   std::uintptr_t view = 0;             // the segment used last: its view,
   std::uint64_t bytes = 0;             // its size, 0: every access takes the long way,
-  std::uintptr_t home_minus_view = 0;  // modulo 2^64,
-  const LineWord *words = nullptr;     // its line words
+  std::uintptr_t home_minus_view = 0;  // modulo 2^64; level 2: the thread's view minus the process's,
+  const LineWord *words = nullptr;     // its line words; level 2: null
   std::uint64_t rv = 0;                // snapshot: a value of the line clock
   LineSeen *log_top = nullptr;         // newest entry; the first one is a mark that names no line
   LineSeen *log_end = nullptr;         // last entry that there is room for
+  bool is_in_pages = false;            // an instance of level 2 in the thread's own view
 };
 
 // What ends an attempt in the middle of its body. Not a std::exception: `catch (const std::exception &)` must not swallow it; a body that
 // swallows it with catch (...) gets it again at its next access. Carries nothing; the cause stays with the thread.
 struct LineAbort {};
 
-// The running level-1 instance of this thread; null: accesses are plain ones.
+// The running instance of this thread at level 1, or in a view of its own; null: accesses are plain ones.
 extern constinit thread_local LineAccess *line_access __attribute__((tls_model("initial-exec")));
 
 // The long way. bytes: 1, 2, 4 or 8, naturally aligned. Throw LineAbort.
@@ -73,6 +75,7 @@ template <class T>
     if (access.last.word->load(std::memory_order_relaxed) == access.last.seen) [[likely]]
       return value;
   } else if (const std::uintptr_t offset = at - access.view; offset < access.bytes) [[likely]] {
+    if (access.words == nullptr) return *reinterpret_cast<const T *>(at + access.home_minus_view);
     const LineWord *const word = access.words + offset / 64;
     // acquire: pairs with the release of line-unlock; who sees version v sees the data written back before it.
     const std::uint64_t seen = word->load(std::memory_order_acquire);
@@ -94,6 +97,11 @@ template <class T>
 template <class T>
 inline void line_store(LineAccess &access, T *address, const T &value) {
   static_assert(kIsLineWord<T>);
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (access.words == nullptr && at - access.view < access.bytes) {
+    *reinterpret_cast<T *>(at + access.home_minus_view) = value;
+    return;
+  }
   line_store_long(access, address, std::bit_cast<UnsignedOf<sizeof(T)>>(value), sizeof(T));
 }
 

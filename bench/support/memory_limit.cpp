@@ -1,0 +1,38 @@
+// bench/support/memory_limit.cpp -- a memory control group.
+#include "bench/support/memory_limit.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <stdexcept>
+#include <string_view>
+
+namespace tmh::bench {
+
+MemoryLimit::MemoryLimit(std::uint64_t bytes) {
+  constexpr std::string_view kVersion1 = "/sys/fs/cgroup/memory", kVersion2 = "/sys/fs/cgroup";
+  for (const std::string_view root : {kVersion1, kVersion2}) {
+    path_ = std::string(root) + "/tmh-bench-" + std::to_string(::getpid());
+    if (::mkdir(path_.c_str(), 0755) != 0) continue;
+    if (put(root == kVersion1 ? "/memory.limit_in_bytes" : "/memory.max", std::to_string(bytes))) return;
+    (void)::rmdir(path_.c_str());
+  }
+  path_.clear();
+}
+
+MemoryLimit::~MemoryLimit() {
+  if (!path_.empty()) (void)::rmdir(path_.c_str());
+}
+
+void MemoryLimit::enter() const {
+  if (!put("/cgroup.procs", std::to_string(::getpid()))) throw std::runtime_error("cannot enter " + path_);
+}
+
+bool MemoryLimit::put(const char *file, const std::string &text) const {
+  std::ofstream out(path_ + file);
+  out << text << std::flush;
+  return out.good();
+}
+
+}  // namespace tmh::bench

@@ -1,0 +1,25 @@
+// bench/support/memory_limit.h -- a limit on the memory, page cache included, of the processes that enter it.
+// Shape:     a memory control group, version 1 or 2, made and removed by its owner. Needs root and a writable /sys/fs/cgroup.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tmh::bench {
+
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(std::uint64_t bytes);
+  ~MemoryLimit();  // REQUIRES: who entered has ended
+  MemoryLimit(const MemoryLimit &) = delete;
+  MemoryLimit &operator=(const MemoryLimit &) = delete;
+  [[nodiscard]] bool is_available() const noexcept { return !path_.empty(); }
+  // The calling process, from now on; what it uses already is not counted. REQUIRES: is_available(). Throws std::runtime_error.
+  void enter() const;
+
+ private:
+  [[nodiscard]] bool put(const char *file, const std::string &text) const;
+  std::string path_;
+};
+
+}  // namespace tmh::bench

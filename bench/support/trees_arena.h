@@ -1,0 +1,56 @@
+// bench/support/trees_arena.h -- memory for the trees of examples/trees/ where there is no transactional heap: handed out in order.
+// Shape:     Arena: a range of bytes and how much of it is used. Small things come one after the other; what is a page or larger begins at a
+//            page. Nothing is used twice, as the thesis's trees allocated their blocks: "sequentially to improve locality on disk".
+// Source:    <papers/memory-mapped-transactions>, section 5.2.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include <tmh/options.hpp>
+
+namespace tmh::bench {
+
+class Arena {
+ public:
+  Arena(std::byte *data, std::uint64_t bytes) noexcept : data_(data), bytes_(bytes) {}
+  // Throws std::bad_alloc when the range is used up.
+  [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment) {
+    // Nodes of the trees are a line short of their block, so that an allocator's header fits: here the line stays empty.
+    const std::size_t multiple = bytes + kLineBytes >= kPageBytes ? kPageBytes : alignment;
+    const std::uint64_t begin = (used_ + multiple - 1) / multiple * multiple;
+    if (bytes > bytes_ || begin > bytes_ - bytes) throw std::bad_alloc();
+    used_ = begin + bytes;
+    return data_ + begin;
+  }
+  [[nodiscard]] std::byte *data() const noexcept { return data_; }
+  [[nodiscard]] std::uint64_t used_bytes() const noexcept { return used_; }
+
+ private:
+  std::byte *data_;
+  std::uint64_t bytes_, used_ = 0;
+};
+
+template <class T>
+class ArenaAllocator {
+ public:
+  using value_type = T;
+  explicit ArenaAllocator(Arena *arena) noexcept : arena_(arena) {}
+  template <class U>
+  ArenaAllocator(const ArenaAllocator<U> &other) noexcept : arena_(other.arena()) {}
+  [[nodiscard]] T *allocate(std::size_t count) {
+    return static_cast<T *>(arena_->allocate(count * sizeof(T), alignof(T)));
+  }
+  void deallocate(T *, std::size_t) noexcept {}
+  [[nodiscard]] Arena *arena() const noexcept { return arena_; }
+  template <class U>
+  friend bool operator==(const ArenaAllocator &a, const ArenaAllocator<U> &b) noexcept {
+    return a.arena() == b.arena();
+  }
+
+ private:
+  Arena *arena_;
+};
+
+}  // namespace tmh::bench

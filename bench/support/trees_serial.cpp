@@ -1,0 +1,121 @@
+// bench/support/trees_serial.cpp -- the trees as serial code in a mapped file.
+#include "bench/support/trees_serial.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <limits>
+#include <stdexcept>
+#include <system_error>
+
+#include <benchmark/benchmark.h>
+
+#include "examples/trees/bptree.hpp"
+#include "examples/trees/cobtree.hpp"
+
+namespace tmh::bench {
+
+namespace {
+
+constexpr std::array<std::size_t, 9> kBlockSizes = {2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288};
+
+template <std::size_t kBlockBytes>
+using BPlus =
+    trees::BPlusTree<std::uint64_t, Value, kBlockBytes, ArenaAllocator<std::byte>, trees::ValuePlace::kInSlot>;
+using Co = trees::CoBTree<std::uint64_t, Value, ArenaAllocator<std::byte>, trees::ValuePlace::kInSlot>;
+
+// The tree's object lies in the file as well; nobody destroys it: the file goes with its folder.
+template <class Tree>
+class Serial final : public SerialTree {
+ public:
+  explicit Serial(Arena *arena)
+      : tree_(::new (arena->allocate(sizeof(Tree), alignof(Tree))) Tree(ArenaAllocator<std::byte>(arena))) {}
+  void insert(const Record &record) override { tree_->insert(record.key, record.value); }
+  [[nodiscard]] bool find(std::uint64_t key) const override { return tree_->find(key) != nullptr; }
+  [[nodiscard]] std::uint64_t count_by_scan() const override {
+    std::uint64_t records = 0, sum = 0;
+    tree_->scan(0, std::numeric_limits<std::uint64_t>::max(), [&](std::uint64_t, const Value &value) {
+      sum += static_cast<std::uint64_t>(value[0]);
+      ++records;
+    });
+    benchmark::DoNotOptimize(sum);
+    return records;
+  }
+
+ private:
+  Tree *tree_;
+};
+
+template <std::size_t kIndex = 0>
+std::unique_ptr<SerialTree> make_bplus(std::size_t block_bytes, Arena *arena) {
+  if constexpr (kIndex < kBlockSizes.size()) {
+    if (block_bytes == kBlockSizes[kIndex]) return std::make_unique<Serial<BPlus<kBlockSizes[kIndex]>>>(arena);
+    return make_bplus<kIndex + 1>(block_bytes, arena);
+  } else {
+    throw std::invalid_argument("no B+-tree was compiled with blocks of that size");
+  }
+}
+
+[[noreturn]] void fail(const std::string &what) { throw std::system_error(errno, std::generic_category(), what); }
+
+int make_file(const std::string &path, std::uint64_t bytes) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) fail(path);
+  if (::ftruncate(fd, static_cast<off_t>(bytes)) == 0) return fd;
+  const int error = errno;
+  (void)::close(fd);
+  throw std::system_error(error, std::generic_category(), path);
+}
+
+std::byte *map_file(int fd, std::uint64_t bytes) {
+  void *data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) fail("mmap of a tree's file");
+  return static_cast<std::byte *>(data);
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::string &path, std::uint64_t bytes) : MappedFile(make_file(path, bytes), bytes) {}
+MappedFile::MappedFile(int fd, std::uint64_t bytes) : fd_(fd), bytes_(bytes), arena_(map_file(fd, bytes), bytes) {}
+MappedFile::~MappedFile() {
+  (void)::munmap(arena_.data(), bytes_);
+  (void)::close(fd_);
+}
+
+void MappedFile::drop_cache() {
+  if (::fdatasync(fd_) != 0) fail("fdatasync of a tree's file");
+  // Unmapped pages only can be forgotten.
+  if (::madvise(arena_.data(), bytes_, MADV_DONTNEED) != 0) fail("madvise of a tree's file");
+  if (const int error = ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED); error != 0) {
+    throw std::system_error(error, std::generic_category(), "posix_fadvise of a tree's file");
+  }
+}
+
+void drop_cache_of(const std::string &folder) {
+  for (const auto &entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) fail(entry.path());
+    const bool is_synced = ::fdatasync(fd) == 0;
+    (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    (void)::close(fd);
+    if (!is_synced) fail(entry.path());
+  }
+}
+
+std::span<const std::size_t> serial_block_sizes() noexcept { return kBlockSizes; }
+
+std::unique_ptr<SerialTree> make_serial_tree(std::size_t block_bytes, Arena *arena) {
+  if (block_bytes == 0) return std::make_unique<Serial<Co>>(arena);
+  return make_bplus(block_bytes, arena);
+}
+
+std::string serial_tree_name(std::size_t block_bytes) {
+  return block_bytes == 0 ? "CO B-tree" : "B+-tree, " + std::to_string(block_bytes / 1024) + " KiB";
+}
+
+}  // namespace tmh::bench

@@ -1,0 +1,209 @@
+// hierarchy/hardware_lines.cpp -- mode switches, following moves, the gate.
+#include "hierarchy/hardware_lines.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "platform/failure.h"
+#include "platform/probes.h"
+#include "platform/steps.h"
+
+namespace tmh::hierarchy {
+
+using line::AbortCode;
+using platform::Step;
+using platform::step;
+using storage::PageId;
+using storage::PageIndex;
+
+namespace {
+
+constexpr std::uint64_t kBlockPages = 512;  // one page table
+
+// The page table of `from` goes along; both stay mapped, `from` empty.
+bool move_mapping(std::byte *from, std::byte *to, std::uint64_t bytes) noexcept {
+  return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED;
+}
+
+}  // namespace
+
+HardwareLines::HardwareLines(page::DomainMemory &memory, HardwarePages &pages) noexcept
+    : memory_(memory), pages_(pages) {
+  (void)page_map_.open();
+}
+
+HardwareLines::~HardwareLines() {
+  for (const auto &view : views_) munmap(view->parked, view->bytes);
+}
+
+HardwareLines::LineView *HardwareLines::find(std::uint32_t segment) const noexcept {
+  for (const auto &view : views_)
+    if (view->number == segment) return view.get();
+  return nullptr;
+}
+
+Errc HardwareLines::add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept {
+  auto made = std::make_unique<LineView>();
+  made->number = number;
+  made->view = view;
+  made->bytes = max_bytes;
+  if (const Errc error = made->is_open.reserve(max_bytes / kPageBytes); error != Errc::kOk) return error;
+  if (const Errc error = memory_.segment(number).home.map_parked(reinterpret_cast<std::uintptr_t>(view), &made->parked);
+      error != Errc::kOk)
+    return error;
+  const std::scoped_lock guard(mutex_);
+  views_.push_back(std::move(made));
+  followed_.store(0, std::memory_order_relaxed);  // moves of its pages may have been passed over
+  return Errc::kOk;
+}
+
+void HardwareLines::remove_segment(std::uint32_t number) noexcept {
+  const std::scoped_lock guard(mutex_);
+  std::erase_if(open_list_, [number](PageId page) { return storage::segment_number(page) == number; });
+  std::erase_if(views_, [number](const auto &view) {
+    if (view->number != number) return false;
+    munmap(view->parked, view->bytes);
+    return true;
+  });
+}
+
+Errc HardwareLines::to_lines(page::Engine &engine) noexcept {
+  if (in_line_mode()) return Errc::kOk;
+  const std::scoped_lock guard(mutex_);
+  engine.vacate();
+  for (const auto &view : views_) {
+    if (move_mapping(view->parked, view->view, view->bytes)) continue;
+    const int why = errno;
+    for (const auto &moved : views_) {
+      if (moved == view) break;
+      (void)move_mapping(moved->view, moved->parked, moved->bytes);
+    }
+    (void)engine.remap();
+    errno = why;
+    return platform::fail_errno(Errc::kOutOfMemory, "moving a view");
+  }
+  step(Step::kModeLines);
+  follow_locked();
+  platform::probe::mode_switch(platform::probe::kPages, platform::probe::kLines);
+  pages_.add(HardwareCount::kModeSwitches);
+  mode_.store(kLineMode, std::memory_order_release);  // the views stand
+  return Errc::kOk;
+}
+
+Errc HardwareLines::to_pages(page::Engine &engine) noexcept {
+  if (!in_line_mode()) return Errc::kOk;
+  // seq_cst: no transaction of this process is left when it returns, and none begins.
+  mode_.store(kPageMode, std::memory_order_seq_cst);
+  step(Step::kModeLeave);
+  const std::scoped_lock guard(mutex_);  // whoever follows moves still works on the views
+  for (const auto &view : views_) {
+    if (move_mapping(view->view, view->parked, view->bytes)) continue;
+    const int why = errno;
+    for (const auto &moved : views_) {
+      if (moved == view) break;
+      (void)move_mapping(moved->parked, moved->view, moved->bytes);
+    }
+    mode_.store(kLineMode, std::memory_order_release);
+    errno = why;
+    return platform::fail_errno(Errc::kOutOfMemory, "moving a view");
+  }
+  if (const Errc error = engine.remap(); error != Errc::kOk) {
+    for (const auto &view : views_) (void)move_mapping(view->parked, view->view, view->bytes);
+    mode_.store(kLineMode, std::memory_order_release);
+    return error;
+  }
+  step(Step::kModePages);
+  platform::probe::mode_switch(platform::probe::kLines, platform::probe::kPages);
+  pages_.add(HardwareCount::kModeSwitches);
+  return Errc::kOk;
+}
+
+void HardwareLines::follow() noexcept {
+  const std::scoped_lock guard(mutex_);
+  if (in_line_mode()) follow_locked();
+}
+
+// No transaction of this process runs: the move that is followed has changed the epoch, which all have read; and what followed_ says is old.
+// REQUIRES mutex_, and that the views are those of line mode.
+void HardwareLines::follow_locked() noexcept {
+  bool complete = true;
+  const std::uint64_t epoch = pages_.moves_since(followed_.load(std::memory_order_relaxed), &moves_, &complete);
+  if (!complete) close_all();
+  // The last move of each page decides.
+  std::stable_sort(moves_.begin(), moves_.end(),
+                   [](const HardwareMove &a, const HardwareMove &b) { return a.page < b.page; });
+  for (std::size_t i = 0; i < moves_.size(); ++i) {
+    if (i + 1 < moves_.size() && moves_[i + 1].page == moves_[i].page) continue;
+    if (moves_[i].came)
+      open_page(moves_[i].page);
+    else
+      close_page(moves_[i].page);
+  }
+  followed_.store(epoch, std::memory_order_seq_cst);
+}
+
+void HardwareLines::close_all() noexcept {
+  for (const PageId page : open_list_) close_page(page);
+  open_list_.clear();
+}
+
+bool HardwareLines::is_open(PageId page) const noexcept {
+  const LineView *view = find(storage::segment_number(page));
+  return view != nullptr && view->is_open.base()[static_cast<std::uint64_t>(storage::page_index(page))] != std::byte{0};
+}
+
+void HardwareLines::close_page(PageId page) noexcept {
+  LineView *view = find(storage::segment_number(page));
+  if (view == nullptr) return;
+  std::byte &is_open = view->is_open.base()[static_cast<std::uint64_t>(storage::page_index(page))];
+  if (is_open == std::byte{0}) return;
+  is_open = std::byte{0};
+  platform::drop(view->view + storage::page_offset(page), kPageBytes);
+}
+
+// Also when it is open already: the kernel may have taken the page back, or made it read-only to write it to its file.
+void HardwareLines::open_page(PageId page) noexcept {
+  LineView *view = find(storage::segment_number(page));
+  if (view == nullptr) return;
+  const auto index = static_cast<std::uint64_t>(storage::page_index(page));
+  if (!platform::populate(view->view + storage::page_offset(page), kPageBytes, true)) return;  // found at level 2 again
+  std::byte &is_open = view->is_open.base()[index];
+  if (is_open != std::byte{0}) return;
+  is_open = std::byte{1};
+  open_list_.push_back(page);
+  drop_neighbours(*view, index);
+}
+
+// A file system with large folios (tmpfs with huge=) maps pages beside the one that was asked for.
+void HardwareLines::drop_neighbours(LineView &view, std::uint64_t page_index) noexcept {
+  const std::uint64_t first = page_index / kBlockPages * kBlockPages;
+  const std::uint64_t count = std::min(kBlockPages, view.bytes / kPageBytes - first);
+  platform::PageKind kinds[kBlockPages];
+  const auto begin = reinterpret_cast<std::uintptr_t>(view.view) + first * kPageBytes;
+  const bool known = page_map_.read(begin, count, kinds);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const bool may_be_present = !known || kinds[i] != platform::PageKind::kAbsent;
+    if (may_be_present && view.is_open.base()[first + i] == std::byte{0})
+      platform::drop(view.view + (first + i) * kPageBytes, kPageBytes);
+  }
+}
+
+bool HardwareLines::any_pin() const noexcept {
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t i = 0; i < high; ++i) {
+    if (memory_.participant(i).pin.load(std::memory_order_relaxed) != storage::kNoPin) return true;
+  }
+  return false;
+}
+
+// relaxed: a transaction's loads are of one instant, its commit.
+AbortCode HardwareLines::shut_by() const noexcept {
+  if (!in_line_mode()) return AbortCode::kPageMode;
+  if (pages_.epoch().load(std::memory_order_relaxed) != followed_.load(std::memory_order_relaxed))
+    return AbortCode::kFollow;
+  return any_pin() ? AbortCode::kUpperRuns : AbortCode::kNone;
+}
+
+}  // namespace tmh::hierarchy

@@ -1,0 +1,134 @@
+// hierarchy/hardware_sites.cpp -- a site's instance in RTM: begin, commit, and what follows an abort.
+// Control:   an abort, wherever in the body, comes back in begin_hardware(), with memory (locals and the stack too) and registers as they were
+//            there; so every line below `thread.begin()` that is not reached by a commit is outside a transaction.
+// Source:    DESIGN 4 and 5; hierarchy/PROTOCOL.md, "Hardware lines"; Intel SDM vol. 1, chapter 16.
+#include <x86intrin.h>
+
+#include "hierarchy/site_impl.h"
+#include "levels/line/rtm.h"
+#include "platform/probes.h"
+
+namespace tmh::detail {
+
+using hierarchy::HardwareCount;
+using line::AbortCode;
+using line::AbortStatus;
+
+namespace {
+
+// Each try follows other processes' moves of pages, or a mode switch of this one. When so many in a row were in vain, others change them faster
+// than this instance runs: it goes on at level 2, where it needs nobody.
+constexpr std::uint32_t kGateTriesMax = 16;
+// An abort without a reason may be an interrupt; a second one in the same instance hardly is.
+constexpr std::uint32_t kZerosMax = 2;
+// The domain's total is stored once for so many of a site in a thread: a word that all threads store to would cost more than a transaction.
+constexpr std::uint64_t kCommitsAtOnce = 64;
+
+struct Counted {
+  SiteCount of_site;
+  HardwareCount of_domain;
+};
+Counted counted_as(AbortStatus status) noexcept {
+  switch (line::code_of(status)) {
+    case AbortCode::kFollow:
+      return {SiteCount::kHardwareGate, HardwareCount::kAbortsFollow};
+    case AbortCode::kUpperRuns:
+      return {SiteCount::kHardwareGate, HardwareCount::kAbortsUpperRuns};
+    case AbortCode::kPageMode:
+      return {SiteCount::kHardwareGate, HardwareCount::kAbortsPageMode};
+    case AbortCode::kNeedsPages:
+    case AbortCode::kRetry:
+    case AbortCode::kUser:
+      return {SiteCount::kHardwareExplicit, HardwareCount::kAbortsExplicit};
+    default:
+      break;
+  }
+  if (line::has(status, line::kStatusCapacity)) return {SiteCount::kHardwareCapacity, HardwareCount::kAbortsCapacity};
+  if (line::has(status, line::kStatusConflict)) return {SiteCount::kHardwareConflicts, HardwareCount::kAbortsConflict};
+  if (status == AbortStatus{0}) return {SiteCount::kHardwareZero, HardwareCount::kAbortsZero};
+  return {SiteCount::kHardwareOther, HardwareCount::kAbortsOther};
+}
+
+}  // namespace
+
+// True: inside the transaction. False: the attempt is one of level 2.
+bool Attempts::begin_hardware() {
+  LineDomain &lines = *site_.impl_->domain().lines();
+  line::RtmThread thread(*lines.hardware());
+  runs_at_ = RunsAt::kHardware;
+  for (;;) {
+    ticks_ = __rdtsc();
+    if (attempts_ == 0) first_ticks_ = ticks_;
+    platform::probe::begin(platform::probe::kLines, 0, 0);
+    if (thread.begin({})) {
+      hardware_run = {&lines, 1};
+      return true;
+    }
+    if (!try_hardware_again(static_cast<std::uint32_t>(thread.status()))) return false;
+  }
+}
+
+void Attempts::end_hardware() {
+  SiteImpl &site = *site_.impl_;
+  hardware_run.depth = 0;
+  (void)line::RtmThread(*site.domain().lines()->hardware()).commit();
+  platform::probe::commit(platform::probe::kLines, 0, 0);
+  site.add(SiteCount::kLineCommits, 1);
+  if (site.add(SiteCount::kHardwareCommits, 1) % kCommitsAtOnce == 0)
+    site.domain().lines()->directory().hardware().add(HardwareCount::kCommits, kCommitsAtOnce);
+  if (std::uint32_t factor = 0; is_timed(&factor)) site.add(SiteCount::kLineTicks, factor * (__rdtsc() - ticks_));
+  learn_line_commit(site);
+}
+
+// After an abort. True: in RTM again.
+bool Attempts::try_hardware_again(std::uint32_t status_bits) {
+  const AbortStatus status{status_bits};
+  SiteImpl &site = *site_.impl_;
+  DomainImpl &domain = site.domain();
+  LineDomain &lines = *domain.lines();
+  const Counted counted = counted_as(status);
+  platform::probe::hardware_abort(status_bits, status_bits >> 24);
+  site.add(counted.of_site, 1);
+  lines.directory().hardware().add(counted.of_domain);
+  site.add(SiteCount::kLineTicks, __rdtsc() - ticks_);
+  bool refused = false;
+  if (counted.of_site == SiteCount::kHardwareGate) {
+    check(domain.usable());
+    refused = ++gate_tries_ > kGateTriesMax;
+    if (line::code_of(status) == AbortCode::kPageMode)
+      check(domain.enter_line_mode());
+    else if (line::code_of(status) == AbortCode::kFollow)
+      lines.hardware()->follow();
+    else if (!lines.await_upper())
+      refused = true;
+    if (!refused) return true;
+  } else {
+    site.add(SiteCount::kLineAborts, 1);
+  }
+  gate_tries_ = 0;
+  // retry() sleeps at level 2; whatever else is without a reason is found out there.
+  const bool is_retry = line::code_of(status) == AbortCode::kRetry;
+  if (is_retry || status == AbortStatus{0}) {
+    if (!is_retry && ++zeros_ < kZerosMax) return true;
+    escalated_ = finding_ = true;
+    site.add(SiteCount::kHardwareFindings, 1);
+    return false;
+  }
+  return goes_on_at_lines(counted.of_site == SiteCount::kHardwareCapacity,
+                          counted.of_site == SiteCount::kHardwareExplicit, refused, false);
+}
+
+// The instance has committed at level 2, where it was to find its pages.
+void Attempts::found_pages() {
+  SiteImpl &site = *site_.impl_;
+  finding_ = false;
+  const std::uint32_t fresh = site.domain().give_to_hardware();
+  if (fresh != 0) {
+    site.add(SiteCount::kHardwarePages, fresh);
+    return;
+  }
+  // All were accessible before: something else aborts the site, a system call perhaps.
+  if (site.escalation().kind == EscalationKind::kAdaptive) site.learn(hierarchy::after_escalation(site.learned()));
+}
+
+}  // namespace tmh::detail

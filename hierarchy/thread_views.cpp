@@ -1,0 +1,321 @@
+// hierarchy/thread_views.cpp -- making, following, entering and giving back the views of threads.
+#include "hierarchy/thread_views.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "hierarchy/domain_impl.h"
+#include "levels/line/software.h"
+#include "platform/failure.h"
+#include "platform/process.h"
+#include "platform/steps.h"
+
+namespace tmh::detail {
+
+using platform::fail;
+
+namespace {
+
+// A thread that got no views looks again after this time: slots, address space and descriptors come back when threads end.
+constexpr std::uint64_t kRetryNs = 100'000'000;
+
+std::atomic<std::uint64_t> serials{0};
+// By serial: a thread that ends asks whether its domain is still there. Made by the first ThreadViews, hence gone after the last one, also
+// when that belongs to a static object.
+struct Living {
+  std::mutex mutex;
+  std::map<std::uint64_t, ThreadViews *> domains;
+};
+Living &living() {
+  static Living all;
+  return all;
+}
+
+struct ViewOf {
+  std::uint64_t serial = 0;
+  ThreadView *view = nullptr;  // null: none was to be had
+  std::uint64_t retry_ns = 0;
+};
+struct ViewsHere {
+  std::vector<ViewOf> all;
+  std::uint32_t fork_generation = platform::fork_generation();
+  ViewsHere() { (void)platform::failure_detail(); }  // made first, so gone after this
+  ~ViewsHere() {
+    if (fork_generation != platform::fork_generation() || all.empty()) return;
+    const std::scoped_lock guard(living().mutex);
+    for (const ViewOf &entry : all) {
+      const auto found = living().domains.find(entry.serial);
+      if (entry.view != nullptr && found != living().domains.end()) found->second->drop(entry.view);
+    }
+  }
+};
+thread_local ViewsHere views_here;
+
+// In a child they are its parent's threads'.
+std::vector<ViewOf> &entries_here() {
+  if (views_here.fork_generation != platform::fork_generation()) {
+    views_here.all.clear();
+    views_here.fork_generation = platform::fork_generation();
+  }
+  return views_here.all;
+}
+
+ThreadView &view_of(LineAccess &access) noexcept { return static_cast<ThreadView &>(access); }
+
+template <class Unsigned>
+std::uint64_t load_as(std::uintptr_t at) noexcept {
+  Unsigned value;
+  std::memcpy(&value, reinterpret_cast<const void *>(at), sizeof value);
+  return value;
+}
+
+std::uint64_t load_plain(std::uintptr_t at, std::uint32_t size) noexcept {
+  switch (size) {
+    case 1:
+      return load_as<std::uint8_t>(at);
+    case 2:
+      return load_as<std::uint16_t>(at);
+    case 4:
+      return load_as<std::uint32_t>(at);
+    default:
+      return load_as<std::uint64_t>(at);
+  }
+}
+
+}  // namespace
+
+// The long way of either level.
+std::uint64_t line_load_long(LineAccess &access, const void *address, std::uint32_t bytes) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (access.is_in_pages) return view_of(access).load_long(at, bytes);
+  return static_cast<line::SoftwareThread &>(access).load_long(at, bytes);
+}
+
+void line_store_long(LineAccess &access, void *address, std::uint64_t value, std::uint32_t bytes) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (access.is_in_pages) return view_of(access).store_long(at, value, bytes);
+  static_cast<line::SoftwareThread &>(access).store_long(at, value, bytes);
+}
+
+ThreadView *running_view() noexcept {
+  return line_access != nullptr && line_access->is_in_pages ? &view_of(*line_access) : nullptr;
+}
+
+ThreadView::ThreadView(DomainImpl &domain) noexcept : domain_(domain) {
+  is_in_pages = true;
+  runner_.view = this;
+}
+
+Errc ThreadView::attach() noexcept {
+  platform::FolderLock folder_lock;
+  if (const Errc error = folder_lock.acquire(domain_.lock_path()); error != Errc::kOk) return error;
+  Errc error = open_files();
+  if (error == Errc::kOk) error = memory_.attach_slot(domain_.memory().participant(domain_.slot()).name, &runner_.slot);
+  if (error == Errc::kOk) {
+    platform::step(platform::Step::kAttachSlotTaken);
+    error = start_engine();
+    if (error != Errc::kOk) participant().state.store(0, std::memory_order_release);
+  }
+  is_attached_ = error == Errc::kOk;
+  if (is_attached_) return Errc::kOk;
+  const std::string why = platform::failure_detail();
+  engine_.reset();
+  memory_.close(false);
+  return fail(error, why);
+}
+
+// REQUIRES the folder lock. The files of a domain that is open here are there, unless somebody removed them.
+Errc ThreadView::open_files() noexcept {
+  const page::DomainMemory &process = domain_.memory();
+  if (access((domain_.folder() + "/tmh.control").c_str(), F_OK) != 0) return fail(Errc::kNotADomain, domain_.folder());
+  bool fresh = false;
+  if (const Errc error = memory_.open(domain_.folder(), 0, 0, &fresh); error != Errc::kOk) return error;
+  const auto incarnation = [this](const page::DomainMemory &memory) {
+    return memory.participant(domain_.slot()).incarnation.load(std::memory_order_relaxed);
+  };
+  if (fresh || incarnation(memory_) != incarnation(process))
+    return fail(Errc::kCorrupt, domain_.folder() + " is not the folder that this process opened");
+  if (!memory_.is_durable()) return Errc::kOk;
+  bool usable = false;
+  if (const Errc error = memory_.open_log_state(&usable); error != Errc::kOk) return error;
+  return usable ? Errc::kOk : fail(Errc::kCorrupt, domain_.folder() + "/tmh.log.state");
+}
+
+// REQUIRES the slot.
+Errc ThreadView::start_engine() noexcept {
+  engine_ = std::make_unique<page::Engine>(memory_, runner_.slot, domain_.detection());
+  runner_.engine = engine_.get();
+  const std::uint64_t incarnation = participant().incarnation.load(std::memory_order_relaxed);
+  runner_.random ^= incarnation << 32;
+  if (DurableDomain *durable = domain_.durable(); durable != nullptr) {
+    log_ = std::make_unique<page::DurableLog>(memory_, runner_.slot, platform::lock_tag(runner_.slot, incarnation),
+                                              durable->group());
+    runner_.log = log_.get();
+    if (domain_.lines() != nullptr) log_->use_lower(domain_.lines()->log());
+    engine_->use_log(log_.get());
+  }
+  if (LineDomain *lines = domain_.lines(); lines != nullptr) {
+    directory_ = std::make_unique<hierarchy::Directory>(memory_, lines->memory(), runner_.slot);
+    if (const Errc error = directory_->open(domain_.folder()); error != Errc::kOk) return error;
+    engine_->use_lower(directory_.get());
+  }
+  return engine_->start(domain_.wanted_tracking(), false);
+}
+
+void ThreadView::detach() noexcept {
+  if (!is_attached_) return;
+  is_attached_ = false;
+  engine_->detach();
+  engine_.reset();
+  runner_.engine = nullptr;
+  runner_.log = nullptr;
+  log_.reset();
+  directory_.reset();
+  memory_.close(false);
+}
+
+Errc ThreadView::follow_segments() noexcept {
+  if (!is_attached_) return fail(Errc::kNotInitialized, "the domain is closed");
+  const std::uint64_t epoch = domain_.segments_epoch();
+  if (epoch == segments_epoch_) return Errc::kOk;
+  const std::vector<MappedSegment> mapped = domain_.mapped_segments();
+  platform::FolderLock folder_lock;  // directory files are made under it
+  if (const Errc error = folder_lock.acquire(domain_.lock_path()); error != Errc::kOk) return error;
+  if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
+  for (const MappedSegment &segment : mapped) {
+    if (std::any_of(places_.begin(), places_.end(), [&](const Place &p) { return p.segment == segment.number; }))
+      continue;
+    if (directory_ != nullptr)
+      if (const Errc error = directory_->open_segment(segment.number, segment.max_bytes); error != Errc::kOk)
+        return error;
+    std::byte *base = nullptr;
+    if (const Errc error = engine_->map(segment.number, page::Engine::Placement::kAnywhere, &base); error != Errc::kOk)
+      return error;
+    places_.push_back({segment.number, reinterpret_cast<std::uintptr_t>(segment.base),
+                       reinterpret_cast<std::uintptr_t>(base), segment.max_bytes});
+  }
+  segments_epoch_ = epoch;
+  return Errc::kOk;
+}
+
+void ThreadView::unmap(std::uint32_t segment) noexcept {
+  if (is_attached_) (void)engine_->unmap(segment);
+  std::erase_if(places_, [segment](const Place &place) { return place.segment == segment; });
+  bytes = 0;
+}
+
+void ThreadView::enter() noexcept {
+  is_doomed_ = false;
+  line_access = this;
+}
+
+void ThreadView::need_process_view() {
+  is_doomed_ = true;
+  bytes = 0;
+  throw LineAbort{};
+}
+
+// Where the access goes. What lies in no segment of the domain is plain memory.
+std::uintptr_t ThreadView::find_place(std::uintptr_t address) {
+  if (is_doomed_) throw LineAbort{};
+  for (const Place &place : places_) {
+    if (address - place.common >= place.bytes) continue;
+    view = place.common;
+    bytes = place.bytes;
+    home_minus_view = place.own - place.common;
+    return address + home_minus_view;
+  }
+  const bool may_be_new = domain_.segments_epoch() != segments_epoch_;
+  if (may_be_new && domain_.segment_at(reinterpret_cast<const void *>(address)) != nullptr) need_process_view();
+  return address;
+}
+
+std::uint64_t ThreadView::load_long(std::uintptr_t address, std::uint32_t size) {
+  return load_plain(find_place(address), size);
+}
+
+void ThreadView::store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t size) {
+  std::memcpy(reinterpret_cast<void *>(find_place(address)), &value, size);  // little-endian: the low bytes
+}
+
+std::uintptr_t ThreadView::own_address(std::uintptr_t common) const noexcept {
+  for (const Place &place : places_)
+    if (common - place.common < place.bytes) return common - place.common + place.own;
+  return common;
+}
+
+std::uintptr_t ThreadView::common_address(std::uintptr_t own) const noexcept {
+  for (const Place &place : places_)
+    if (own - place.own < place.bytes) return own - place.own + place.common;
+  return own;
+}
+
+ThreadViews::ThreadViews(DomainImpl &domain) : domain_(domain), serial_(++serials) {
+  const std::scoped_lock guard(living().mutex);
+  living().domains.emplace(serial_, this);
+}
+
+ThreadViews::~ThreadViews() {
+  const std::scoped_lock guard(living().mutex);
+  living().domains.erase(serial_);
+}
+
+ThreadView *ThreadViews::own() noexcept {
+  for (const ViewOf &entry : entries_here())
+    if (entry.serial == serial_) return entry.view;
+  return nullptr;
+}
+
+ThreadView *ThreadViews::lock_own() noexcept {
+  std::vector<ViewOf> &entries = entries_here();
+  auto entry = std::find_if(entries.begin(), entries.end(), [this](const ViewOf &e) { return e.serial == serial_; });
+  if (entry == entries.end()) entry = entries.insert(entries.end(), ViewOf{serial_, nullptr, 0});
+  if (entry->view == nullptr) {
+    if (platform::coarse_ns() < entry->retry_ns) return nullptr;
+    entry->view = make();
+    if (entry->view == nullptr) entry->retry_ns = platform::coarse_ns() + kRetryNs;
+  }
+  ThreadView *view = entry->view;
+  if (view == nullptr) return nullptr;
+  view->runner().mutex.lock();
+  if (view->follow_segments() == Errc::kOk) return view;
+  view->runner().mutex.unlock();
+  return nullptr;
+}
+
+ThreadView *ThreadViews::make() noexcept {
+  auto made = std::make_unique<ThreadView>(domain_);
+  const std::scoped_lock guard(mutex_);
+  if (is_closed_ || domain_.usable() != Errc::kOk || made->attach() != Errc::kOk) return nullptr;
+  views_.push_back(std::move(made));
+  return views_.back().get();
+}
+
+void ThreadViews::drop(ThreadView *view) noexcept {
+  const std::scoped_lock guard(mutex_);
+  platform::FolderLock folder_lock;
+  // Without it the slot could change hands before its lock is gone: then it is left to the domain's close.
+  if (folder_lock.acquire(domain_.lock_path()) != Errc::kOk) return;
+  view->detach();
+  std::erase_if(views_, [view](const auto &known) { return known.get() == view; });
+}
+
+ThreadViews::Stopped ThreadViews::stop() {
+  Stopped stopped{std::unique_lock(mutex_), {}};
+  for (const auto &view : views_) stopped.runners.emplace_back(view->runner().mutex);
+  return stopped;
+}
+
+void ThreadViews::unmap(std::uint32_t segment) noexcept {
+  for (const auto &view : views_) view->unmap(segment);
+}
+
+void ThreadViews::detach() noexcept {
+  is_closed_ = true;
+  for (const auto &view : views_) view->detach();
+}
+
+}  // namespace tmh::detail

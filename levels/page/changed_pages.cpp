@@ -1,0 +1,101 @@
+// levels/page/changed_pages.cpp -- notes of changed pages.
+#include "levels/page/changed_pages.h"
+
+#include <unistd.h>
+
+#include <atomic>
+
+#include "platform/failure.h"
+
+namespace tmh::page {
+
+using platform::GrowingFile;
+
+namespace {
+
+// A bit per page, in whole blocks.
+constexpr std::uint64_t bits_bytes(std::uint64_t segment_bytes) noexcept {
+  const std::uint64_t bytes = segment_bytes / kPageBytes / 8 + 8;
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
+std::string file_name(const std::string &folder, std::uint32_t segment) {
+  return folder + "/tmh.changes." + std::to_string(segment);
+}
+
+}  // namespace
+
+Errc ChangedPages::prepare(const std::string &folder, std::uint32_t segment, const storage::SegmentRecordV1 &record,
+                           std::uint64_t size_bytes) noexcept {
+  GrowingFile file;
+  const std::uint64_t half = bits_bytes(record.max_bytes), used = bits_bytes(size_bytes);
+  if (const Errc error = file.open(file_name(folder, segment), 2 * half, 2 * half, GrowingFile::Blocks::kSparse);
+      error != Errc::kOk)
+    return error;
+  if (const Errc error = platform::allocate_blocks(file.fd(), 0, used); error != Errc::kOk) return error;
+  return platform::allocate_blocks(file.fd(), half, used);
+}
+
+void ChangedPages::remove_files(const std::string &folder) noexcept {
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) unlink(file_name(folder, i).c_str());
+}
+
+Errc ChangedPages::open(std::uint32_t segment) noexcept {
+  if (files_[segment].base() != nullptr) return Errc::kOk;
+  const std::uint64_t bytes = 2 * bits_bytes(control_.segments[segment].max_bytes);
+  return files_[segment].open(file_name(folder_, segment), bytes, bytes, GrowingFile::Blocks::kSparse);
+}
+
+std::uint64_t ChangedPages::size_of(std::uint32_t segment) const noexcept {
+  auto &record = const_cast<storage::SegmentRecordV1 &>(control_.segments[segment]);
+  // acquire, both: pair with DomainMemory::add_segment() and storage::store_size()
+  if (std::atomic_ref<std::uint32_t>(record.state).load(std::memory_order_acquire) != 1) return 0;
+  return std::atomic_ref<std::uint64_t>(record.size_bytes).load(std::memory_order_acquire);
+}
+
+Errc ChangedPages::note(storage::PageId page) noexcept {
+  const std::uint32_t segment = storage::segment_number(page);
+  const auto index = static_cast<std::uint64_t>(storage::page_index(page));
+  if (segment >= storage::kSegmentsMax || index >= size_of(segment) / kPageBytes)
+    return platform::fail(Errc::kCorrupt, "a commit names a page that does not exist");
+  if (const Errc error = open(segment); error != Errc::kOk) return error;
+  noted_bits(segment)[index / 64] |= std::uint64_t{1} << (index % 64);
+  return Errc::kOk;
+}
+
+Errc ChangedPages::take() noexcept {
+  for (std::uint32_t segment = 0; segment < storage::kSegmentsMax; ++segment) {
+    if (size_of(segment) == 0) continue;
+    if (const Errc error = open(segment); error != Errc::kOk) return error;
+    std::uint64_t *const noted = noted_bits(segment), *const taken = taken_bits(segment);
+    for (std::uint64_t i = 0; i < words(segment); ++i) {
+      if (noted[i] == 0) continue;
+      taken[i] |= noted[i];
+      std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: noted and taken
+      noted[i] = 0;
+    }
+  }
+  return Errc::kOk;
+}
+
+std::uint64_t *ChangedPages::taken_bits(std::uint32_t segment) const noexcept {
+  return noted_bits(segment) + bits_bytes(control_.segments[segment].max_bytes) / 8;
+}
+
+std::uint64_t ChangedPages::taken(std::uint32_t segment, std::uint64_t index) const noexcept {
+  return taken_bits(segment)[index];
+}
+
+void ChangedPages::clear_taken() noexcept {
+  for (std::uint32_t segment = 0; segment < storage::kSegmentsMax; ++segment) {
+    for (std::uint64_t i = 0; i < words(segment); ++i)
+      if (std::uint64_t &word = taken_bits(segment)[i]; word != 0) word = 0;
+  }
+}
+
+// Of segments that take() has opened.
+std::uint64_t ChangedPages::words(std::uint32_t segment) const noexcept {
+  return files_[segment].base() == nullptr ? 0 : (size_of(segment) / kPageBytes + 63) / 64;
+}
+
+}  // namespace tmh::page

@@ -1,0 +1,227 @@
+// platform/rtm_emulation/interpose.cpp -- the few libc functions that the emulator stands before: pthread_create (threads are known before
+// their first instruction), sigaction and signal (fault signals pass through us), signal masks (fault signals stay deliverable), and sleeps that
+// a stop signal would end.
+// Contexts:  as the functions of these names.
+#include <dlfcn.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+
+#include "platform/rtm_emulation/control.h"
+#include "platform/rtm_emulation/trap.h"
+
+namespace tmh::rtm {
+
+namespace {
+
+template <class Function>
+Function *real(const char *name) noexcept {
+  return reinterpret_cast<Function *>(::dlsym(RTLD_NEXT, name));
+}
+
+struct Start {
+  void *(*routine)(void *);
+  void *argument;
+};
+
+void *run_registered(void *pointer) noexcept(false) {
+  const Start start = *static_cast<Start *>(pointer);
+  delete static_cast<Start *>(pointer);
+  (void)register_thread();
+  return start.routine(start.argument);
+}
+
+// A call that only a stop signal interrupted is made again. One that the program's own signal interrupted as well is, too: a limit.
+template <class Call>
+auto again_after_stops(Call call) {
+  for (;;) {
+    const std::uint64_t stops = stops_of_thread();
+    const auto result = call();
+    if (result != -1 || errno != EINTR || stops_of_thread() == stops) return result;
+  }
+}
+
+// A point in time, so that interruptions do not add up: there may be one per commit of others.
+class Deadline {
+ public:
+  Deadline(clockid_t clock, timespec from_now) noexcept : clock_(clock) {
+    ::clock_gettime(clock_, &at_);
+    at_.tv_sec += from_now.tv_sec;
+    at_.tv_nsec += from_now.tv_nsec;
+    if (at_.tv_nsec >= kSecond) ++at_.tv_sec, at_.tv_nsec -= kSecond;
+  }
+  [[nodiscard]] const timespec &at() const noexcept { return at_; }
+  [[nodiscard]] timespec left() const noexcept {
+    timespec now{};
+    ::clock_gettime(clock_, &now);
+    timespec left{at_.tv_sec - now.tv_sec, at_.tv_nsec - now.tv_nsec};
+    if (left.tv_nsec < 0) --left.tv_sec, left.tv_nsec += kSecond;
+    return left.tv_sec < 0 ? timespec{} : left;
+  }
+
+ private:
+  static constexpr long kSecond = 1'000'000'000;
+  clockid_t clock_;
+  timespec at_{};
+};
+
+// Of poll(): a negative timeout waits for ever. Rounded up, as the kernel does.
+class MillisecondsLeft {
+ public:
+  explicit MillisecondsLeft(int timeout_ms) noexcept
+      : is_endless_(timeout_ms < 0), deadline_(CLOCK_MONOTONIC, {timeout_ms / 1000, timeout_ms % 1000 * 1'000'000L}) {}
+  [[nodiscard]] int operator()() const noexcept {
+    if (is_endless_) return -1;
+    const timespec left = deadline_.left();
+    return static_cast<int>(left.tv_sec * 1000 + (left.tv_nsec + 999'999) / 1'000'000);
+  }
+
+ private:
+  bool is_endless_;
+  Deadline deadline_;
+};
+
+using ClockNanosleep = int(clockid_t, int, const timespec *, timespec *);
+
+int sleep_until(clockid_t clock, const timespec &until) noexcept {
+  static auto *const next = real<ClockNanosleep>("clock_nanosleep");
+  for (;;) {
+    const std::uint64_t stops = stops_of_thread();
+    const int result = next(clock, TIMER_ABSTIME, &until, nullptr);
+    if (result != EINTR || stops_of_thread() == stops) return result;
+  }
+}
+
+// 0 or an errno.
+int sleep_for(clockid_t clock, const timespec &time, timespec *left) noexcept {
+  static auto *const next = real<ClockNanosleep>("clock_nanosleep");
+  if (!is_running() || time.tv_nsec < 0 || time.tv_nsec >= 1'000'000'000 || time.tv_sec < 0)
+    return next(clock, 0, &time, left);
+  // A sleep on CLOCK_REALTIME is not lengthened by setting that clock.
+  const Deadline deadline(clock == CLOCK_REALTIME ? CLOCK_MONOTONIC : clock, time);
+  const int result = sleep_until(clock == CLOCK_REALTIME ? CLOCK_MONOTONIC : clock, deadline.at());
+  if (result == EINTR && left != nullptr) *left = deadline.left();
+  return result;
+}
+
+}  // namespace
+
+}  // namespace tmh::rtm
+
+using namespace tmh::rtm;
+
+#define TMH_STANDS_BEFORE __attribute__((visibility("default")))
+
+extern "C" {
+
+TMH_STANDS_BEFORE int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*routine)(void *),
+                                     void *argument) {
+  static auto *const next = real<int(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)>("pthread_create");
+  if (!is_running()) return next(thread, attributes, routine, argument);
+  auto *start = new (std::nothrow) Start{routine, argument};
+  if (start == nullptr) return EAGAIN;
+  const int result = next(thread, attributes, run_registered, start);
+  if (result != 0) delete start;
+  install_stop_handler();  // glibc sets its handler for this signal at the first thread
+  return result;
+}
+
+TMH_STANDS_BEFORE int sigaction(int signal, const struct sigaction *action, struct sigaction *old) noexcept {
+  static auto *const next = real<int(int, const struct sigaction *, struct sigaction *)>("sigaction");
+  int result = 0;
+  if (!is_running()) return next(signal, action, old);
+  if (chain_action(signal, action, old, &result)) return result;
+  if (action == nullptr) return next(signal, action, old);
+  struct sigaction deliverable = *action;
+  keep_deliverable(&deliverable.sa_mask);
+  return next(signal, &deliverable, old);
+}
+
+TMH_STANDS_BEFORE sighandler_t signal(int number, sighandler_t handler) noexcept {
+  struct sigaction action = {}, old = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  return sigaction(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+}
+
+TMH_STANDS_BEFORE int pthread_sigmask(int how, const sigset_t *mask, sigset_t *old) noexcept {
+  static auto *const next = real<int(int, const sigset_t *, sigset_t *)>("pthread_sigmask");
+  if (!is_running() || mask == nullptr || how == SIG_UNBLOCK) return next(how, mask, old);
+  sigset_t deliverable = *mask;
+  keep_deliverable(&deliverable);
+  return next(how, &deliverable, old);
+}
+
+TMH_STANDS_BEFORE int sigprocmask(int how, const sigset_t *mask, sigset_t *old) noexcept {
+  const int error = pthread_sigmask(how, mask, old);
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
+}
+
+TMH_STANDS_BEFORE int clock_nanosleep(clockid_t clock, int flags, const timespec *time, timespec *left) {
+  return flags == 0 ? sleep_for(clock, *time, left) : sleep_until(clock, *time);
+}
+
+TMH_STANDS_BEFORE int nanosleep(const timespec *time, timespec *left) {
+  const int result = sleep_for(CLOCK_REALTIME, *time, left);
+  if (result == 0) return 0;
+  errno = result;
+  return -1;
+}
+
+TMH_STANDS_BEFORE int usleep(useconds_t microseconds) {
+  const timespec time{microseconds / 1'000'000, microseconds % 1'000'000 * 1000L};
+  return nanosleep(&time, nullptr);
+}
+
+TMH_STANDS_BEFORE unsigned sleep(unsigned seconds) {
+  timespec left{};
+  const timespec time{seconds, 0};
+  return nanosleep(&time, &left) == 0 ? 0 : static_cast<unsigned>(left.tv_sec) + (left.tv_nsec >= 500'000'000 ? 1 : 0);
+}
+
+TMH_STANDS_BEFORE int poll(pollfd *files, nfds_t count, int timeout_ms) {
+  static auto *const next = real<int(pollfd *, nfds_t, int)>("poll");
+  const MillisecondsLeft left(timeout_ms);
+  return again_after_stops([&] { return next(files, count, left()); });
+}
+
+TMH_STANDS_BEFORE int epoll_wait(int file, epoll_event *events, int count, int timeout_ms) {
+  static auto *const next = real<int(int, epoll_event *, int, int)>("epoll_wait");
+  const MillisecondsLeft left(timeout_ms);
+  return again_after_stops([&] { return next(file, events, count, left()); });
+}
+
+TMH_STANDS_BEFORE int select(int count, fd_set *in, fd_set *out, fd_set *except, timeval *timeout) {
+  static auto *const next = real<int(int, fd_set *, fd_set *, fd_set *, timeval *)>("select");
+  if (timeout == nullptr) return again_after_stops([&] { return next(count, in, out, except, nullptr); });
+  const Deadline deadline(CLOCK_MONOTONIC, {timeout->tv_sec, timeout->tv_usec * 1000});
+  // The sets are left alone when the answer is EINTR; Linux writes what is left of the time, we each time anew.
+  return again_after_stops([&] {
+    const timespec left = deadline.left();
+    *timeout = {left.tv_sec, left.tv_nsec / 1000};
+    return next(count, in, out, except, timeout);
+  });
+}
+
+TMH_STANDS_BEFORE int sem_wait(sem_t *semaphore) {
+  static auto *const next = real<int(sem_t *)>("sem_wait");
+  return again_after_stops([&] { return next(semaphore); });
+}
+
+TMH_STANDS_BEFORE int sem_timedwait(sem_t *semaphore, const timespec *until) {
+  static auto *const next = real<int(sem_t *, const timespec *)>("sem_timedwait");
+  return again_after_stops([&] { return next(semaphore, until); });
+}
+
+}  // extern "C"

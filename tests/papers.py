@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""papers.py <root> --benches DIR --out DIR | --links <root> | --self-test -- papers/memory-mapped-transactions keeps its promises.
+
+--benches  `reproduce --quick` with tiny inputs writes JSON and CSV for every experiment, and a page with at least 12 plots, that names
+           every table of the thesis and has ours beside it; the same command again runs nothing twice.
+--links    every link of its README leads to a file, and every table and experiment is named there; the trees take no more
+           library calls than the thesis's.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PAPER = os.path.join("papers", "memory-mapped-transactions")
+TABLES = [f"Table {name}" for name in ("4.1 4.2 4.3 4.4 4.5 4.6 4.7 4.8 4.9 4.10 5.1 5.2 5.3 5.4 5.5 5.6 "
+                                       "C.1 C.2 C.3 C.4 C.5 C.6 C.7 C.8 C.9 C.10 C.11 C.12").split()]
+FIGURES = ["Figure 4-2", "Figure 4-4", "Figure 5-3"]
+PLOTS_MIN = 12
+CALLS_MAX = {"B+-tree": 23, "CO B-tree": 17}
+
+
+def names_in_text(text):
+    """Tables that a README names, ranges like "4.3 to 4.6" and "C.5, C.6" included."""
+    found = set()
+    for chapter, first, last in re.findall(r"\b([4-6C])\.(\d+) to \1\.(\d+)\b", text):
+        found.update(f"{chapter}.{i}" for i in range(int(first), int(last) + 1))
+    found.update(".".join(pair) for pair in re.findall(r"\b([4-6C])\.(\d+)\b", text))
+    return found
+
+
+def broken_links(folder, text):
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
+    missing = [f"README: {link} leads nowhere" for link in links if "://" not in link and not os.path.exists(os.path.join(folder, link))]
+    return missing if links else ["README: no links"]
+
+
+def check_links(root):
+    folder = os.path.join(root, PAPER)
+    with open(os.path.join(folder, "README.md"), encoding="utf-8") as file:
+        text = file.read()
+    problems = broken_links(folder, text)
+    named = names_in_text(text)
+    problems += [f"README: {table} is not named" for table in TABLES if table.removeprefix("Table ") not in named]
+    sys.path.insert(0, os.path.join(folder, "reproduction"))
+    import experiments
+    import lines_changed
+    problems += [f"README: experiment {each.name} is not named" for each in experiments.EXPERIMENTS
+                 if not re.search(rf"reproduce [a-z -]*\b{each.name}\b", text)]
+    for row in lines_changed.count(root):
+        if not 0 < row["calls_added"] <= CALLS_MAX[row["tree"]]:
+            problems.append(f"{row['tree']}: {row['calls_added']} library calls, the thesis needed {CALLS_MAX[row['tree']]}")
+    return problems
+
+
+def run(root, benches, out):
+    command = [sys.executable, "-B", os.path.join(root, PAPER, "reproduce"), "--quick", "--tiny", "--build", benches, "--out", out]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    print(answer.stdout, end="")
+    return answer
+
+
+def check_run(root, benches, out):
+    shutil.rmtree(out, ignore_errors=True)
+    answer = run(root, benches, out)
+    if answer.returncode != 0:
+        return [f"reproduce ended with {answer.returncode}: {answer.stderr}"]
+    with open(os.path.join(out, "report.html"), encoding="utf-8") as file:
+        page = file.read()
+    problems = [f"the page does not name {name}" for name in TABLES + FIGURES if not re.search(re.escape(name) + r"(?!\d)", page)]
+    if page.count("<svg") < PLOTS_MIN:
+        problems.append(f"the page has {page.count('<svg')} plots")
+    problems += re.findall(r"<p><b>[^<]*</b>: not run\.</p>", page)
+    with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
+        experiments = json.load(file)["experiments"]
+    for name in experiments:
+        with open(os.path.join(out, name + ".json"), encoding="utf-8") as file:
+            result = json.load(file)
+        if not result["rows"] or not result["reproduce"]["config_hash"] or os.path.getsize(os.path.join(out, name + ".csv")) == 0:
+            problems.append(f"{name}: no rows, configuration hash or CSV")
+        if "environment" in result and not {"commit", "compiler", "cpu", "kernel", "file_system"} <= result["environment"].keys():
+            problems.append(f"{name}: its environment is not described")
+    again = run(root, benches, out)
+    if again.returncode != 0 or again.stdout.count("done before") != len(experiments):
+        problems.append("the same command again runs finished experiments anew")
+    return problems
+
+
+def self_test():
+    problems = []
+    with tempfile.TemporaryDirectory() as folder:
+        open(os.path.join(folder, "there"), "w", encoding="utf-8").close()
+        if broken_links(folder, "[a](there) [b](https://example.org/x)") != []:
+            problems.append("a good link is reported")
+        if len(broken_links(folder, "[a](there) [b](nowhere#part)")) != 1:
+            problems.append("a broken link is not reported")
+    if names_in_text("tables 4.3 to 4.5, C.10") != {"4.3", "4.4", "4.5", "C.10"}:
+        problems.append("tables are misread")
+    return problems
+
+
+def main():
+    arguments = sys.argv[1:]
+    if arguments == ["--self-test"]:
+        problems = self_test()
+    elif arguments[0] == "--links":
+        problems = check_links(arguments[1])
+    else:
+        problems = check_run(arguments[0], arguments[arguments.index("--benches") + 1], arguments[arguments.index("--out") + 1])
+    print("\n".join(problems) or "papers: fine")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,244 @@
+// tests/rtm_multi_test.cpp -- RTM between processes: histories, sums, and pages taken from holders in every state.
+// Invariants: (1) transfers by RTM, software lines and level 2 keep the sum, which every query sees. (2) Recorded histories are strictly
+//             serializable. (3) A page is taken from a holder that runs, sleeps, is stopped or dead without its help.
+// Skipped:    where RTM does not work, with the library's sentence.
+// Source:     hierarchy/PROTOCOL.md, "Hardware lines".
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+#include <vector>
+
+#include "tests/support/children.h"
+#include "tests/support/modes.h"
+#include "tests/support/rtm_table.h"
+#include "tests/support/seed.h"
+#include "tests/support/shared.h"
+#include "tests/support/workload.h"
+
+namespace tmh::test {
+namespace {
+
+class RtmMultiTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_no_rtm(); !why.empty()) GTEST_SKIP() << why;
+  }
+  TempFolder folder_;
+};
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t operator()(std::uint64_t bound) {
+    return ((state_ = state_ * 6364136223846793005ull + 1442695040888963407ull) >> 33) % bound;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+constexpr std::uint64_t kCells = 64, kStart = 1000;
+std::uint64_t &cell(const RtmTable &table, std::uint64_t i) { return table.word(i % 16, i / 16 * 8); }
+std::uint64_t sum(const RtmTable &table) {
+  std::uint64_t all = 0;
+  for (std::uint64_t i = 0; i < kCells; ++i) all += cell(table, i);
+  return all;
+}
+
+TEST_F(RtmMultiTest, ThreadsOfProcessesAtAllLevelsKeepTheSum) {
+  constexpr int kPerThread = 100'000, kAtPages = 150, kSoftware = 1500;
+  const RtmTable first(folder_.path());
+  atomically(first.domain, [&] {
+    for (std::uint64_t i = 0; i < kCells; ++i) cell(first, i) = kStart;
+  });
+  Shared<std::atomic<std::uint32_t>> ready;
+  const auto start = [&] {
+    ready->fetch_add(1);
+    ASSERT_TRUE(poll_until([&] { return ready->load() == 4; }));
+  };
+  Children children;
+  for (std::uint64_t process = 0; process < 2; ++process) {
+    children.spawn("rtm " + std::to_string(process), [&, process] {
+      const RtmTable table(folder_.path());
+      const Site site = table.plain_site();
+      start();
+      std::vector<std::thread> threads;
+      for (std::uint64_t t = 0; t < 2; ++t) {
+        threads.emplace_back([&, t] {
+          Draw draw(seed() + 10 * process + t);
+          for (int i = 0; i < kPerThread; ++i) {
+            const std::uint64_t from = draw(kCells), to = draw(kCells);
+            atomically(site, [&] {
+              --cell(table, from);
+              ++cell(table, to);
+            });
+          }
+        });
+      }
+      for (std::thread &thread : threads) thread.join();
+      const SiteReport report = site.report();
+      EXPECT_EQ(report.line_commits + report.page_commits, 2U * kPerThread);
+      EXPECT_GT(report.hardware_commits, 0U);
+      std::printf("rtm %d: %s\n", static_cast<int>(process), to_text(report).c_str());
+    });
+  }
+  children.spawn("level 2", [&] {
+    const RtmTable table(folder_.path());
+    Draw draw(seed() + 30);
+    start();
+    for (int i = 0; i < kAtPages; ++i) {
+      ASSERT_EQ(query(table.domain, [&] { return sum(table); }), kStart * kCells);
+      const std::uint64_t from = draw(kCells), to = draw(kCells);
+      atomically(table.domain, [&] {
+        EXPECT_EQ(sum(table), kStart * kCells);
+        --cell(table, from);
+        ++cell(table, to);
+      });
+      usleep(100);
+    }
+  });
+  children.spawn("software", [&] {
+    const RtmTable table(folder_.path(), hybrid_options(LineChoice::kSoftware));
+    const Site site(table.domain, "transfer");
+    Draw draw(seed() + 40);
+    start();
+    for (int i = 0; i < kSoftware; ++i) {
+      const std::uint64_t from = draw(kCells), to = draw(kCells);
+      atomically(site, [&] {
+        --reinterpret_cast<field<std::uint64_t> &>(cell(table, from));
+        ++reinterpret_cast<field<std::uint64_t> &>(cell(table, to));
+      });
+      if (i % 8 == 0) usleep(50);
+    }
+  });
+  children.expect_success();
+  EXPECT_EQ(query(first.domain, [&] { return sum(first); }), kStart * kCells);
+  const Counters counters = first.domain.counters();
+  EXPECT_GT(counters.hardware_recalled, 0U);
+  std::printf("opened %llu, recalled %llu, mode switches %llu\n",
+              static_cast<unsigned long long>(counters.hardware_opened),
+              static_cast<unsigned long long>(counters.hardware_recalled),
+              static_cast<unsigned long long>(counters.mode_switches));
+}
+
+// As history_multi_test, but two of the processes run nearly everything in RTM, and the third is often away, so that they can.
+TEST_F(RtmMultiTest, HistoriesAreRight) {
+  const std::uint64_t steps = 10 * environment_number("TMH_HISTORY_STEPS", 300);
+  for (const Mode &mode : kModes) {
+    if (mode.line != LineChoice::kRtm) continue;
+    if (const std::string why = why_unavailable(mode); !why.empty()) {
+      std::printf("SKIPPED %s: %s\n", mode.name, why.c_str());
+      continue;
+    }
+    SCOPED_TRACE(mode.name);
+    const TempFolder folder;
+    const DomainOptions options = options_for(mode);
+    const std::uint64_t first_seed = seed();
+    Recorder recorder(5, 400 * steps + kEntriesPerStep);
+    expect_child("set-up", [&] {
+      Board board(folder.path(), options);
+      Player player(board, recorder.open_lane());
+      Workload(player, first_seed).set_up();
+      board.close();
+    });
+    Shared<std::atomic<std::uint64_t>> in_hardware, ready;
+    Children children;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      children.spawn("worker " + std::to_string(i), [&, i] {
+        const bool is_rtm = i != 0;
+        Board board(folder.path(), options);
+        Player player(board, recorder.open_lane());
+        if (is_rtm) player.play_at(PlaysAt::kFirstLines);
+        Workload workload(player, first_seed + 1 + i);
+        ready->fetch_add(1);
+        ASSERT_TRUE(poll_until([&] { return ready->load() == 3; }));
+        for (std::uint64_t step = 0; step < (is_rtm ? steps : steps / 20) && player.lane().has_room(kEntriesPerStep);
+             ++step) {
+          if (is_rtm)
+            workload.update_step();
+          else
+            workload.step();
+          if (!is_rtm) usleep(200);
+        }
+        in_hardware->fetch_add(board.line_site().report().hardware_commits);
+        board.close();
+      });
+    }
+    children.expect_success();
+    audit_alone(folder.path(), options, &recorder);
+    (void)expect_right_history(recorder, mode.name);
+    std::printf("%llu commits in hardware\n", static_cast<unsigned long long>(in_hardware->load()));
+    EXPECT_GT(in_hardware->load(), 0U);
+  }
+}
+
+enum class Holder { kRunning, kSleeping, kStopped, kDead };
+
+class RtmRecallTest : public testing::TestWithParam<Holder> {};
+
+// Whatever the holder does, level 2 and software lines get its page, with everything that it committed; and when it goes on, so does RTM.
+TEST_P(RtmRecallTest, PageIsTakenFromAHolderWithoutItsHelp) {
+  if (const std::string why = why_no_rtm(); !why.empty()) GTEST_SKIP() << why;
+  const Holder state = GetParam();
+  const TempFolder folder;
+  Shared<std::atomic<std::uint64_t>> counted;
+  Shared<std::atomic<bool>> holds, stop;
+  Children children;
+  const std::size_t holder = children.spawn("holder", [&] {
+    const RtmTable table(folder.path());
+    const Site site = table.plain_site();
+    for (std::uint64_t i = 1; !stop->load(); ++i) {
+      atomically(site, [&] {
+        ++table.word(0);
+        ++table.word(1);
+      });
+      counted->store(i);
+      if (i >= 200) holds->store(true);
+      if (i >= 200 && state == Holder::kSleeping) (void)poll_until([&] { return stop->load(); });
+    }
+  });
+  ASSERT_TRUE(poll_until([&] { return holds->load(); }));
+  if (state == Holder::kStopped) children.kill(holder, SIGSTOP);
+  if (state == Holder::kDead) children.bury(holder);
+  expect_child("taker", [&] {
+    const RtmTable table(folder.path(), hybrid_options(LineChoice::kSoftware));
+    const Site site(table.domain, "software", "never");
+    std::uint64_t before = 0;
+    for (std::uint64_t round = 0; round < 50; ++round) {
+      const auto [a, b] = query(table.domain, [&] { return std::pair(table.word(0), table.word(1)); });
+      ASSERT_EQ(a, b) << "half a transaction";
+      ASSERT_GE(a, before);
+      before = a;
+      atomically(table.domain, [&] { ++table.word(2); });
+      atomically(site, [&] { ++table.shared(3); });
+      const auto [c, d] = atomically(site, [&] { return std::pair(table.shared(0).load(), table.shared(1).load()); });
+      ASSERT_EQ(c, d) << "half a transaction";
+      ASSERT_GE(c, before);
+    }
+    EXPECT_EQ(table.committed(2), 50U);
+    EXPECT_EQ(table.committed(3), 50U);
+  });
+  stop->store(true);
+  if (state == Holder::kStopped) children.kill(holder, SIGCONT);
+  if (state != Holder::kDead) children.expect_success();
+  const RtmTable table(folder.path());
+  const std::uint64_t value = table.committed(0);
+  if (state == Holder::kDead)
+    EXPECT_TRUE(value == counted->load() || value == counted->load() + 1) << value << " of " << counted->load();
+  else
+    EXPECT_EQ(value, counted->load());
+}
+
+std::string holder_name(const testing::TestParamInfo<Holder> &info) {
+  constexpr const char *kNames[] = {"Running", "Sleeping", "Stopped", "Dead"};
+  return kNames[static_cast<int>(info.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Holders, RtmRecallTest,
+                         testing::Values(Holder::kRunning, Holder::kSleeping, Holder::kStopped, Holder::kDead),
+                         holder_name);
+
+}  // namespace
+}  // namespace tmh::test

@@ -1,0 +1,186 @@
+// tools/shared_counters.cpp -- tmh.state, tmh.participants and tmh.log.state, read as bytes.
+#include "tools/shared_counters.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+
+#include "levels/page/layout.h"
+#include "levels/storage/log_state.h"
+#include "levels/storage/participants.h"
+#include "platform/failure.h"
+#include "platform/files.h"
+#include "platform/process.h"
+#include "tools/domain_files.h"
+#include "tools/failure.h"
+
+namespace tmh::tools {
+
+using page::DomainState;
+using platform::FileDescriptor;
+using storage::Count;
+using storage::LogState;
+using storage::Participant;
+
+namespace {
+
+using Counts = std::array<std::uint64_t, 32>;
+
+// A field of a mapped structure of which we have the bytes.
+template <class T>
+T field(const std::byte *record, std::size_t offset) noexcept {
+  T value;
+  std::memcpy(&value, record + offset, sizeof value);
+  return value;
+}
+
+// Empty: there is no such file. Fewer bytes than asked for: it is shorter.
+std::vector<std::byte> read_some(const std::string &path, std::size_t bytes) {
+  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd && errno == ENOENT) return {};
+  if (!fd) check(platform::fail_errno(Errc::kIo, path));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) check(platform::fail_errno(Errc::kIo, path));
+  if (!S_ISREG(info.st_mode)) refuse(Errc::kNotADomain, path + " is not a regular file");
+  std::vector<std::byte> block(bytes);
+  const ssize_t got = ::pread(fd.get(), block.data(), bytes, 0);
+  if (got < 0) check(platform::fail_errno(Errc::kIo, path));
+  block.resize(static_cast<std::size_t>(got));
+  return block;
+}
+
+void add(const Counts &counts, Counters *to) {
+  const auto of = [&counts](Count which) { return counts[static_cast<std::uint32_t>(which)]; };
+  to->begins += of(Count::kBegins);
+  to->commits += of(Count::kCommits);
+  to->queries += of(Count::kQueries);
+  for (std::uint32_t i = 0; i < kAbortCauseCount; ++i)
+    to->aborts[i] += counts[static_cast<std::uint32_t>(Count::kAborts0) + i];
+  to->pages_read += of(Count::kPagesRead);
+  to->pages_written += of(Count::kPagesWritten);
+  to->lines_written += of(Count::kLinesWritten);
+  to->faults_signal += of(Count::kFaultsSignal);
+  to->faults_kernel += of(Count::kFaultsKernel);
+  to->lock_recoveries += of(Count::kLockRecoveries);
+  to->participants_reaped += of(Count::kReaped);
+  to->starvation_turns += of(Count::kTurns);
+}
+
+// The record of one slot; false when the slot is free.
+bool read_participant(const std::byte *record, ParticipantCounters *out) {
+  if (field<std::uint32_t>(record, offsetof(Participant, state)) == 0) return false;
+  out->pid = field<std::int32_t>(record, offsetof(Participant, pid));
+  const platform::ProcessId process{out->pid, field<std::uint64_t>(record, offsetof(Participant, start_time))};
+  out->is_alive = process.pid > 0 && platform::alive(process);
+  const auto name = field<std::array<char, sizeof Participant::name>>(record, offsetof(Participant, name));
+  out->name.assign(name.begin(), std::find(name.begin(), name.end(), '\0'));
+  if (field<std::uint64_t>(record, offsetof(Participant, pin)) != storage::kNoPin) {
+    const std::uint64_t now = platform::coarse_ns();
+    const auto began = field<std::uint64_t>(record, offsetof(Participant, begin_ns));
+    out->instance_us = now > began ? std::max<std::uint64_t>(1, (now - began) / 1000) : 1;
+    out->is_query = field<std::uint32_t>(record, offsetof(Participant, is_query)) != 0;
+  }
+  add(field<Counts>(record, offsetof(Participant, counts)), &out->counters);
+  return true;
+}
+
+void read_participants(const std::string &folder, std::uint32_t high, SharedCounters *out) {
+  const std::size_t slots = std::min(high, storage::kParticipantsMax);
+  const std::vector<std::byte> table = read_some(folder + "/tmh.participants", slots * sizeof(Participant));
+  for (std::size_t slot = 0; slot < table.size() / sizeof(Participant); ++slot) {
+    const std::byte *record = table.data() + slot * sizeof(Participant);
+    // The list belongs to the slot and stays when its process has gone.
+    constexpr std::size_t kLive = offsetof(Participant, versions) + offsetof(storage::VersionList, live_count);
+    out->total.versions_live += field<std::uint32_t>(record, kLive);
+    ParticipantCounters one;
+    one.slot = static_cast<std::uint32_t>(slot);
+    if (!read_participant(record, &one)) continue;
+    add(field<Counts>(record, offsetof(Participant, counts)), &out->total);
+    out->participants.push_back(std::move(one));
+  }
+  out->total.versions_bytes = out->total.versions_live * (kPageBytes + sizeof(page::VersionHead));
+}
+
+void read_log_counters(const std::string &folder, Counters *total) {
+  const std::vector<std::byte> log = read_some(folder + "/tmh.log.state", sizeof(LogState));
+  if (log.size() < sizeof(LogState)) return;  // not durable, or being made
+  const auto at = [&log](std::size_t offset) { return field<std::uint64_t>(log.data(), offset); };
+  if (at(offsetof(LogState, magic)) != storage::kLogStateMagic ||
+      field<std::uint32_t>(log.data(), offsetof(LogState, version)) != storage::kLogStateVersion)
+    refuse(Errc::kForeignVersion, folder + "/tmh.log.state is of another version, or damaged");
+  total->log_bytes = at(offsetof(LogState, log_bytes));
+  total->log_flushes = at(offsetof(LogState, flushes));
+  total->log_commits = at(offsetof(LogState, log_commits));
+  total->checkpoints = at(offsetof(LogState, checkpoints));
+  total->log_files_made = at(offsetof(LogState, files_made));
+}
+
+}  // namespace
+
+bool SharedCounters::is_open() const noexcept {
+  return std::any_of(participants.begin(), participants.end(), [](const auto &one) { return one.is_alive; });
+}
+
+SharedCounters read_counters(const std::string &folder) {
+  const auto control = read_control(folder);  // is it a domain, and of this version?
+  SharedCounters out;
+  const std::string path = folder + "/tmh.state";
+  const std::vector<std::byte> state = read_some(path, sizeof(DomainState));
+  if (state.size() < offsetof(DomainState, incarnation_next)) return out;
+  const platform::BootId boot = platform::this_boot();
+  // Damaged, being made, or of another boot: whoever opens the domain next makes it anew.
+  if (field<std::uint64_t>(state.data(), offsetof(DomainState, magic)) != page::kStateMagic ||
+      std::memcmp(state.data() + offsetof(DomainState, boot_id), boot.text, sizeof boot.text) != 0)
+    return out;
+  if (field<std::uint32_t>(state.data(), offsetof(DomainState, version)) != page::kStateVersion ||
+      field<std::uint32_t>(state.data(), offsetof(DomainState, state_bytes)) != sizeof(DomainState) ||
+      state.size() < sizeof(DomainState))
+    refuse(Errc::kForeignVersion, path + " is of another version that is, or was, in use since this boot");
+  out.has_state = true;
+  out.clock = field<std::uint64_t>(state.data(), offsetof(DomainState, clock));
+  add(field<Counts>(state.data(), offsetof(DomainState, retired_counts)), &out.total);
+  out.total.recalls = field<std::uint64_t>(state.data(), offsetof(DomainState, recalls));
+  out.total.releases = field<std::uint64_t>(state.data(), offsetof(DomainState, releases));
+  read_participants(folder, field<std::uint32_t>(state.data(), offsetof(DomainState, participants_high)), &out);
+  if (control->header.durability != 0) read_log_counters(folder, &out.total);
+  return out;
+}
+
+const char *cause_name(AbortCause cause) noexcept {
+  switch (cause) {
+    case AbortCause::kNone:
+      return "none";
+    case AbortCause::kValidation:
+      return "validation";
+    case AbortCause::kConflictSelf:
+      return "conflict_self";
+    case AbortCause::kConflictOther:
+      return "conflict_other";
+    case AbortCause::kUser:
+      return "user";
+    case AbortCause::kQueryWrote:
+      return "query_wrote";
+    case AbortCause::kDied:
+      return "died";
+    case AbortCause::kNoSpace:
+      return "no_space";
+    case AbortCause::kCapacity:
+      return "capacity";
+    case AbortCause::kCrossLevel:
+      return "cross_level";
+    case AbortCause::kSpurious:
+      return "spurious";
+    case AbortCause::kNeedsPages:
+      return "needs_pages";
+  }
+  return "unknown";
+}
+
+}  // namespace tmh::tools

@@ -1,0 +1,38 @@
+// tools/shared_counters.h -- a domain's counters, read from its shared memory by somebody who does not join it.
+// Invariant: as domain_files.h: nothing is written or waited for, no byte is believed unchecked.
+// Sharing:   participants count on meanwhile: each number is right for some moment of the read. What a process counted is added to the
+//            domain's total when it leaves, so a reader may see it twice, or not at all, for that moment.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tmh/instance.hpp>
+
+namespace tmh::tools {
+
+struct ParticipantCounters {
+  std::uint32_t slot = 0;
+  std::int32_t pid = 0;
+  std::string name;
+  bool is_alive = false;          // false: it died without leaving; nobody has cleaned up yet
+  std::uint64_t instance_us = 0;  // since its running instance began; 0: none runs
+  bool is_query = false;
+  Counters counters;
+};
+
+struct SharedCounters {
+  bool has_state = false;   // false: closed, or not opened since the machine started; then everything else is empty
+  std::uint64_t clock = 0;  // commits, as timestamps
+  Counters total;
+  std::vector<ParticipantCounters> participants;
+  [[nodiscard]] bool is_open() const noexcept;  // does anybody alive have it open?
+};
+// Errors: as read_control(); kForeignVersion (shared memory of another version), kCorrupt, kPermission, kIo.
+[[nodiscard]] SharedCounters read_counters(const std::string &folder);
+
+// "user", "conflict_other", ...
+[[nodiscard]] const char *cause_name(AbortCause cause) noexcept;
+
+}  // namespace tmh::tools

@@ -1,0 +1,169 @@
+// tools/stat.cpp -- tmh stat: the counters of a domain, once or again and again.
+#include <fmt/format.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "platform/process.h"
+#include "tools/commands.h"
+#include "tools/moment.h"
+#include "tools/print.h"
+#include "tools/shared_counters.h"
+
+namespace tmh::tools {
+
+namespace {
+
+std::uint64_t clock_ns(clockid_t which) {
+  timespec now{};
+  (void)clock_gettime(which, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+struct Sample {
+  std::uint64_t time_ns = 0;       // since the epoch
+  std::uint64_t monotonic_ns = 0;  // for rates
+  SharedCounters shared;
+};
+
+Sample take(const std::string &folder) {
+  return {clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC), read_counters(folder)};
+}
+
+// One order for JSON, CSV and text.
+Json counters_json(const Counters &counters) {
+  Json json{{"begins", counters.begins}, {"commits", counters.commits}, {"queries", counters.queries}};
+  Json aborts;
+  for (std::size_t i = 1; i < kAbortCauseCount; ++i)  // 0: no cause
+    aborts[cause_name(static_cast<AbortCause>(i))] = counters.aborts[i];
+  json["aborts"] = std::move(aborts);
+  json["pages_read"] = counters.pages_read;
+  json["pages_written"] = counters.pages_written;
+  json["lines_written"] = counters.lines_written;
+  json["faults_signal"] = counters.faults_signal;
+  json["faults_kernel"] = counters.faults_kernel;
+  json["lock_recoveries"] = counters.lock_recoveries;
+  json["participants_reaped"] = counters.participants_reaped;
+  json["starvation_turns"] = counters.starvation_turns;
+  return json;
+}
+
+Json total_json(const Counters &total) {
+  Json json = counters_json(total);
+  json["versions_live"] = total.versions_live;
+  json["versions_bytes"] = total.versions_bytes;
+  json["recalls"] = total.recalls;
+  json["releases"] = total.releases;
+  json["log_bytes"] = total.log_bytes;
+  json["log_flushes"] = total.log_flushes;
+  json["log_commits"] = total.log_commits;
+  json["checkpoints"] = total.checkpoints;
+  json["log_files_made"] = total.log_files_made;
+  return json;
+}
+
+Json json_of(const std::string &folder, const Sample &sample) {
+  Json participants = Json::array();
+  for (const ParticipantCounters &one : sample.shared.participants)
+    participants.push_back({{"slot", one.slot},
+                            {"pid", one.pid},
+                            {"name", one.name},
+                            {"alive", one.is_alive},
+                            {"instance_us", one.instance_us},
+                            {"query", one.is_query},
+                            {"counters", counters_json(one.counters)}});
+  return {{"document", "tmh-stat-1"},
+          {"domain", folder},
+          {"time_ns", sample.time_ns},
+          {"open", sample.shared.is_open()},
+          {"shared_memory", sample.shared.has_state},
+          {"clock", sample.shared.clock},
+          {"total", total_json(sample.shared.total)},
+          {"participants", std::move(participants)}};
+}
+
+// "aborts" of a nested document become "aborts_user" and so on.
+template <class Visit>
+void visit_flat(const Json &json, const std::string &prefix, Visit &&visit) {
+  for (const auto &[key, value] : json.items()) {
+    if (value.is_object())
+      visit_flat(value, prefix + key + "_", visit);
+    else
+      visit(prefix + key, value.template get<std::uint64_t>());
+  }
+}
+
+std::string csv_of(const Sample &sample, bool with_header) {
+  std::string header = "time_ns,open,participants,clock";
+  std::string row = fmt::format("{},{},{},{}", sample.time_ns, sample.shared.is_open() ? 1 : 0,
+                                sample.shared.participants.size(), sample.shared.clock);
+  visit_flat(total_json(sample.shared.total), "", [&](const std::string &name, std::uint64_t value) {
+    header += "," + name;
+    row += fmt::format(",{}", value);
+  });
+  return (with_header ? header + "\n" : "") + row + "\n";
+}
+
+std::string text_of(const std::string &folder, const Sample &sample) {
+  if (!sample.shared.has_state) return folder + ": closed, so there is no shared memory with counters\n";
+  std::string out = fmt::format("{}: {}, {}\n", folder, sample.shared.is_open() ? "open" : "not open: everybody died",
+                                counted(sample.shared.participants.size(), "participant"));
+  visit_flat(total_json(sample.shared.total), "", [&](const std::string &name, std::uint64_t value) {
+    if (value != 0) out += fmt::format("{:>20} {}\n", value, name);
+  });
+  for (const ParticipantCounters &one : sample.shared.participants) {
+    out += fmt::format("process {} ({}){}: {} commits, {} aborts, {} queries", one.pid, one.name,
+                       one.is_alive ? "" : ", dead", one.counters.commits, one.counters.aborts_total(),
+                       one.counters.queries);
+    if (one.instance_us != 0)
+      out += fmt::format("; {} runs for {}", one.is_query ? "a query" : "an instance", duration_text(one.instance_us));
+    out += "\n";
+  }
+  return out;
+}
+
+constexpr const char *kRateHeader =
+    "participants   commits/s    aborts/s   queries/s     log B/s   flushes/s  versions\n";
+
+std::string rates_of(const Sample &before, const Sample &now) {
+  const double seconds = static_cast<double>(std::max<std::uint64_t>(1, now.monotonic_ns - before.monotonic_ns)) / 1e9;
+  // A total may shrink for a moment while somebody leaves, and does when everybody has left.
+  const auto rate = [seconds](std::uint64_t from, std::uint64_t to) {
+    return to > from ? static_cast<double>(to - from) / seconds : 0;
+  };
+  const Counters &a = before.shared.total, &b = now.shared.total;
+  return fmt::format("{:>12} {:>11.0f} {:>11.0f} {:>11.0f} {:>11.0f} {:>11.0f} {:>9}\n", now.shared.participants.size(),
+                     rate(a.commits, b.commits), rate(a.aborts_total(), b.aborts_total()), rate(a.queries, b.queries),
+                     rate(a.log_bytes, b.log_bytes), rate(a.log_flushes, b.log_flushes), b.versions_live);
+}
+
+void sleep_seconds(double seconds) {
+  timespec wait{};
+  wait.tv_sec = static_cast<time_t>(seconds);
+  wait.tv_nsec = static_cast<long>((seconds - static_cast<double>(wait.tv_sec)) * 1e9);
+  (void)nanosleep(&wait, nullptr);
+}
+
+}  // namespace
+
+Exit run(const StatCommand &command) {
+  Sample before;
+  for (std::uint64_t number = 0;; ++number) {
+    const Sample sample = take(command.domain);
+    if (command.json)
+      command.interval_s == 0 ? print(json_of(command.domain, sample)) : print_line(json_of(command.domain, sample));
+    else if (command.csv)
+      print(csv_of(sample, number == 0));
+    else if (number == 0)
+      print(text_of(command.domain, sample) + (command.interval_s == 0 ? "" : kRateHeader));
+    else
+      print(rates_of(before, sample));
+    flush_output();
+    // A domain that closes ends the list: what opens it later counts from zero.
+    if (command.interval_s == 0 || number + 1 == command.count || !sample.shared.is_open()) return Exit::kOk;
+    before = sample;
+    sleep_seconds(command.interval_s);
+  }
+}
+
+}  // namespace tmh::tools
