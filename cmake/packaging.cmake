@@ -1,4 +1,4 @@
-# cmake --install: headers, libraries, the tmh command, manual pages, the CMake package (find_package(tmh)) and pkg-config files (tmh, xac).
+# cmake --install: headers, libraries, the tmh command, manual pages, the CMake package (find_package(tmh)) and pkg-config files (tmh, xac, tmhperf).
 # Everything is found relative to where it lies, so that a prefix can be moved.
 # Three components, which are the Debian packages of cpack -G DEB: libtmh0 (shared libraries), libtmh-dev, tmh-tools.
 include(CMakePackageConfigHelpers)
@@ -13,7 +13,7 @@ if(TARGET tmhperf)
   install(TARGETS tmhperf EXPORT tmh_targets LIBRARY ${to_runtime} NAMELINK_COMPONENT libtmh-dev)
 endif()
 if(TMH_HAVE_RTM_EMULATION)
-  install(TARGETS tmh_rtm_emulation EXPORT tmh_targets LIBRARY ${to_tools} NAMELINK_COMPONENT libtmh-dev)
+  install(TARGETS tmh_rtm_emulation EXPORT tmh_targets LIBRARY ${to_runtime} NAMELINK_COMPONENT libtmh-dev)
 endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${to_dev}
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
@@ -24,8 +24,8 @@ if(TARGET tmh_tool)
           FILES_MATCHING PATTERN "*.json")
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/bpftrace/" DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/bpftrace" ${to_tools}
           FILES_MATCHING PATTERN "*.bt")
-  install(FILES "${PROJECT_BINARY_DIR}/tmh-completion.bash" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME tmh
-          ${to_tools})
+  install(FILES "${PROJECT_BINARY_DIR}/tmh-completion.bash" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions"
+          RENAME tmh ${to_tools})
 endif()
 
 file(GLOB tmh_manual_pages RELATIVE "${PROJECT_SOURCE_DIR}/man" "${PROJECT_SOURCE_DIR}/man/*.[1-9]")
@@ -52,7 +52,11 @@ install(FILES "${PROJECT_BINARY_DIR}/tmh-config.cmake" "${PROJECT_BINARY_DIR}/tm
 
 file(RELATIVE_PATH pc_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
-foreach(package tmh xac)
+set(pc_files tmh xac)
+if(TARGET tmhperf)
+  list(APPEND pc_files tmhperf)
+endif()
+foreach(package ${pc_files})
   configure_file("${PROJECT_SOURCE_DIR}/cmake/${package}.pc.in" ${package}.pc @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/${package}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${to_dev})
 endforeach()

@@ -11,6 +11,7 @@
 #include "levels/line/choice.h"
 #include "platform/failure.h"
 #include "platform/steps.h"
+#include "platform/trace.h"
 
 namespace tmh::detail {
 
@@ -283,7 +284,8 @@ Errc DomainImpl::attach() {
     engine_->use_log(&durable_->log());
     process_.log = &durable_->log();
   }
-  Errc error = open_lines(fresh);
+  Errc error = platform::open_trace(folder_, slot_, name);
+  if (error == Errc::kOk) error = open_lines(fresh);
   if (error == Errc::kOk) error = engine_->start(wanted_tracking_, fresh);
   if (error == Errc::kOk && durable_ != nullptr) error = durable_->start();
   if (error != Errc::kOk) {

@@ -8,6 +8,7 @@
 
 #include "platform/disk.h"
 #include "platform/failure.h"
+#include "platform/probes.h"
 #include "platform/steps.h"
 
 namespace tmh::hierarchy {
@@ -86,6 +87,7 @@ Errc HardwareLines::to_lines(page::Engine &engine) noexcept {
   }
   step(Step::kModeLines);
   follow_locked();
+  platform::probe::mode_switch(platform::probe::kPages, platform::probe::kLines);
   pages_.add(HardwareCount::kModeSwitches);
   mode_.store(kLineMode, std::memory_order_release);  // the views stand
   return Errc::kOk;
@@ -114,6 +116,7 @@ Errc HardwareLines::to_pages(page::Engine &engine) noexcept {
     return error;
   }
   step(Step::kModePages);
+  platform::probe::mode_switch(platform::probe::kLines, platform::probe::kPages);
   pages_.add(HardwareCount::kModeSwitches);
   return Errc::kOk;
 }

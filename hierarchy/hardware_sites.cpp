@@ -6,6 +6,7 @@
 
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
+#include "platform/probes.h"
 
 namespace tmh::detail {
 
@@ -58,6 +59,7 @@ bool Attempts::begin_hardware() {
   for (;;) {
     ticks_ = __rdtsc();
     if (attempts_ == 0) first_ticks_ = ticks_;
+    platform::probe::begin(platform::probe::kLines, 0, 0);
     if (thread.begin({})) {
       hardware_run = {&lines, 1};
       return true;
@@ -70,6 +72,7 @@ void Attempts::end_hardware() {
   SiteImpl &site = *site_.impl_;
   hardware_run.depth = 0;
   (void)line::RtmThread(*site.domain().lines()->hardware()).commit();
+  platform::probe::commit(platform::probe::kLines, 0, 0);
   site.add(SiteCount::kLineCommits, 1);
   if (site.add(SiteCount::kHardwareCommits, 1) % kCommitsAtOnce == 0)
     site.domain().lines()->directory().hardware().add(HardwareCount::kCommits, kCommitsAtOnce);
@@ -84,6 +87,7 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
   DomainImpl &domain = site.domain();
   LineDomain &lines = *domain.lines();
   const Counted counted = counted_as(status);
+  platform::probe::hardware_abort(status_bits, status_bits >> 24);
   site.add(counted.of_site, 1);
   lines.directory().hardware().add(counted.of_domain);
   site.add(SiteCount::kLineTicks, __rdtsc() - ticks_);

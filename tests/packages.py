@@ -105,7 +105,7 @@ def try_in_chroot(packages, root):
         in_chroot(root, "apt-get", "install", "-y", "--no-install-recommends", *debs, "g++", "pkg-config", "man-db", "groff-base")
         doctor = in_chroot(root, "tmh", "doctor", "/tmp")
         page = in_chroot(root, "sh", "-c", "man tmh | cat; man 7 tmh-durability | cat")
-        example = in_chroot(root, "sh", "-ec", "cd /tmp && g++ -std=c++20 counter.cpp -o counter $(pkg-config --cflags --libs tmh) && ./counter")
+        example = in_chroot(root, "sh", "-ec", "cd /tmp && g++ -std=c++20 counter.cpp -o example $(pkg-config --cflags --libs tmh) && ./example")
         perf = in_chroot(root, "tmh", "perf", "-e", "software", "--", "true")
     finally:
         for target in reversed(mounted):

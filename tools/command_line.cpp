@@ -57,6 +57,7 @@ class CommandLine {
     add_doctor();
     add_completion();
     add_perf();
+    add_trace();
     add_rtm_emulate();
   }
 
@@ -169,6 +170,12 @@ class CommandLine {
     sub->add_option("FOLDER", doctor_.folder, "where a domain would live (default: the current folder)");
   }
 
+  void add_trace() {
+    (void)add(&app_, "trace",
+              "Last events of the processes that opened the domain with TMH_TRACE=on, for ui.perfetto.dev", &trace_,
+              "tmh trace shop > shop.json");
+  }
+
   void add_check() {
     (void)add(&app_, "check", "Is the domain sound? Structure, allocators, log; changes nothing", &check_,
               "tmh check shop");
@@ -258,6 +265,7 @@ class CommandLine {
   PoliciesCommand policies_;
   DoctorCommand doctor_;
   PerfCommand perf_;
+  TraceCommand trace_;
   RtmEmulateCommand rtm_emulate_;
   std::function<Exit()> chosen_;
   const bool *json_ = nullptr;  // the chosen command's

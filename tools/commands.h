@@ -95,6 +95,12 @@ struct RtmEmulateCommand {
 };
 [[nodiscard]] Exit run(const RtmEmulateCommand &command);
 
+struct TraceCommand {
+  std::string domain;
+  bool json = false;  // it always is
+};
+[[nodiscard]] Exit run(const TraceCommand &command);
+
 // The whole command: parses, runs, tells errors on standard error. Returns the exit status.
 [[nodiscard]] int run_command_line(int argc, const char *const *argv);
 

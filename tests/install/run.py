@@ -60,6 +60,11 @@ def pkg_config_project(arguments, prefix, libdir, work):
     # 2. C++, shared.
     run([arguments.cxx, "-std=c++20", *arguments.flags, cxx_source, "-o", cxx_program, *pkg_config("--cflags", "--libs", "tmh")], work)
     expect_ten(cxx_program, work, library_path)
+    if arguments.tool:  # libtmhperf is made with the command
+        events = os.path.join(work, "events-program")
+        run([arguments.cxx, "-std=c++20", *arguments.flags, os.path.join(HERE, "cxx", "events.cpp"), "-o", events,
+             *pkg_config("--cflags", "--libs", "tmhperf")], work)
+        expect_ten(events, work, library_path)
     # 3. C, our libraries static: a folder that holds the archives alone leaves the linker no choice.
     archives = os.path.join(work, "archives")
     os.makedirs(archives)
@@ -111,7 +116,7 @@ def main():
         run([arguments.cmake, "--install", arguments.build, "--prefix", first], work)
         os.rename(first, prefix)
         manual_and_command(arguments, prefix, work)
-        cmake_project(arguments, prefix, work, "cxx", ["counter_shared", "counter_static", "counter_xac_static"])
+        cmake_project(arguments, prefix, work, "cxx", ["counter_shared", "counter_static", "counter_xac_static"] + (["events"] if arguments.tool else []))
         cmake_project(arguments, prefix, work, "c", ["counter_xac"])
         pkg_config_project(arguments, prefix, arguments.libdir, work)
 

@@ -1,0 +1,76 @@
+// platform/trace.cpp -- see trace.h.
+#include "platform/trace.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "platform/failure.h"
+#include "platform/fence.h"
+#include "platform/files.h"
+#include "platform/process.h"
+
+namespace tmh::platform {
+
+constinit std::atomic<TraceHeaderV1 *> detail::trace{nullptr};
+
+namespace {
+// initial-exec: a lazily allocated one would not be safe in a handler.
+__attribute__((tls_model("initial-exec"))) constinit thread_local std::uint64_t own_thread = 0;
+__attribute__((tls_model("initial-exec"))) constinit thread_local std::uint32_t own_generation = ~0u;  // of forks
+
+std::uint64_t this_thread() noexcept {
+  if (own_generation != fork_generation()) {
+    own_generation = fork_generation();
+    own_thread = static_cast<std::uint64_t>(::syscall(SYS_gettid));
+  }
+  return own_thread;
+}
+}  // namespace
+
+void detail::record(TraceHeaderV1 &header, TraceKind kind, std::uint32_t level, std::uint64_t first,
+                    std::uint64_t second) noexcept {
+  const std::uint64_t position = header.head.fetch_add(1, std::memory_order_relaxed);  // relaxed: numbers tell
+  auto *const events = reinterpret_cast<TraceEventV1 *>(&header + 1);
+  TraceEventV1 &event = events[position % kTraceEvents];
+  event.number.store(0, std::memory_order_relaxed);
+  fence(std::memory_order_release);  // no field is seen before the 0
+  event.ns.store(monotonic_ns(), std::memory_order_relaxed);
+  event.who.store(this_thread() << 32 | level << 16 | static_cast<std::uint32_t>(kind), std::memory_order_relaxed);
+  event.first.store(first, std::memory_order_relaxed);
+  event.second.store(second, std::memory_order_relaxed);
+  event.number.store(position + 1, std::memory_order_release);  // pairs with the reader's acquire
+}
+
+Errc open_trace(const std::string &folder, std::uint32_t slot, const std::string &name) noexcept {
+  const char *const wanted = std::getenv("TMH_TRACE");
+  if (wanted == nullptr || *wanted == 0 || std::strcmp(wanted, "off") == 0) return Errc::kOk;
+  if (std::strcmp(wanted, "on") != 0)
+    return fail(Errc::kBadArgument, std::string("TMH_TRACE=") + wanted + "; right values: off, on");
+  const std::string path = trace_path(folder, slot);
+  // A new file: a process that had the slot before may live on, with the old one mapped.
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return fail_errno(Errc::kIo, path);
+  const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660));
+  if (!file || ::ftruncate(file.get(), static_cast<off_t>(kTraceBytes)) != 0) return fail_errno(Errc::kIo, path);
+  if (const Errc error = allocate_blocks(file.get(), 0, kTraceBytes); error != Errc::kOk) return fail(error, path);
+  void *const memory = ::mmap(nullptr, kTraceBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (memory == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, path);
+  auto *const header = static_cast<TraceHeaderV1 *>(memory);
+  header->version = kTraceVersion;
+  header->event_count = kTraceEvents;
+  header->pid = ::getpid();
+  header->slot = slot;
+  std::memcpy(header->name, name.data(), std::min(name.size(), sizeof header->name - 1));
+  std::atomic_ref(header->magic)
+      .store(kTraceMagic, std::memory_order_release);  // last: a reader believes the rest then
+  detail::trace.store(header, std::memory_order_relaxed);
+  return Errc::kOk;
+}
+
+}  // namespace tmh::platform

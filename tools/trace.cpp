@@ -1,0 +1,187 @@
+// tools/trace.cpp -- tmh trace: the rings of a domain's participants as one file in Chrome's trace format, which ui.perfetto.dev opens.
+// Source:    "Trace Event Format" (Chromium): X complete events, i instants, M metadata; times in microseconds.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <vector>
+
+#include <tmh/instance.hpp>
+
+#include "platform/failure.h"
+#include "platform/fence.h"
+#include "platform/files.h"
+#include "platform/trace.h"
+#include "tools/commands.h"
+#include "tools/domain_files.h"
+#include "tools/failure.h"
+#include "tools/print.h"
+
+namespace tmh::tools {
+
+namespace {
+
+using platform::TraceEventV1;
+using platform::TraceHeaderV1;
+using platform::TraceKind;
+
+struct Event {
+  std::uint64_t number, ns, thread, first, second;
+  std::uint32_t level;
+  TraceKind kind;
+};
+
+struct Ring {
+  std::int32_t pid = 0;
+  std::string name;
+  std::uint64_t lost = 0;  // overwritten, or being written while they were read
+  std::vector<Event> events;
+};
+
+// The file may be written meanwhile: see trace.h.
+Ring read_ring(const std::string &path) {
+  std::string bytes;
+  check(platform::read_file(path, platform::kTraceBytes, &bytes));
+  if (bytes.size() < platform::kTraceBytes) refuse(Errc::kShortFile, path);
+  // A copy, taken by read(): an event that was written during it has the wrong number, or its fields do not fit. Hence the second look.
+  std::string again;
+  check(platform::read_file(path, platform::kTraceBytes, &again));
+  const auto word = [](const std::string &from, std::size_t at) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, from.data() + at, sizeof value);
+    return value;
+  };
+  const auto half = [&](std::size_t at) { return static_cast<std::uint32_t>(word(bytes, at / 8 * 8) >> (at % 8 * 8)); };
+  if (word(bytes, 0) != platform::kTraceMagic) refuse(Errc::kCorrupt, path + ": no trace");
+  if (half(offsetof(TraceHeaderV1, version)) != platform::kTraceVersion) refuse(Errc::kForeignVersion, path);
+  if (half(offsetof(TraceHeaderV1, event_count)) != platform::kTraceEvents)
+    refuse(Errc::kCorrupt, path + ": event count");
+  Ring ring;
+  ring.pid = static_cast<std::int32_t>(half(offsetof(TraceHeaderV1, pid)));
+  const char *const name = bytes.data() + offsetof(TraceHeaderV1, name);
+  ring.name.assign(name, ::strnlen(name, sizeof TraceHeaderV1::name));
+  for (std::size_t i = 0; i < platform::kTraceEvents; ++i) {
+    const std::size_t at = sizeof(TraceHeaderV1) + i * sizeof(TraceEventV1);
+    const std::uint64_t number = word(bytes, at);
+    if (number == 0 || (number - 1) % platform::kTraceEvents != i ||
+        std::memcmp(bytes.data() + at, again.data() + at, sizeof(TraceEventV1)) != 0)
+      continue;
+    const std::uint64_t who = word(bytes, at + offsetof(TraceEventV1, who));
+    ring.events.push_back({number, word(bytes, at + offsetof(TraceEventV1, ns)), who >> 32,
+                           word(bytes, at + offsetof(TraceEventV1, first)),
+                           word(bytes, at + offsetof(TraceEventV1, second)),
+                           static_cast<std::uint32_t>(who >> 16 & 0xffff), static_cast<TraceKind>(who & 0xffff)});
+  }
+  const std::uint64_t ever = word(bytes, offsetof(TraceHeaderV1, head));
+  ring.lost = ever - std::min<std::uint64_t>(ever, ring.events.size());
+  std::ranges::sort(ring.events, {}, &Event::number);
+  return ring;
+}
+
+// As the enumerators of tmh/instance.hpp.
+std::string cause_text(std::uint64_t cause) {
+  constexpr const char *kNames[] = {"none", "validation", "conflict-self", "conflict-other", "user",     "query-wrote",
+                                    "died", "no-space",   "capacity",      "cross-level",    "spurious", "needs-pages"};
+  static_assert(std::size(kNames) == kAbortCauseCount);
+  return cause < kAbortCauseCount ? kNames[cause] : fmt::format("{}", cause);
+}
+
+Json instant(const Event &event) {
+  switch (event.kind) {
+    case TraceKind::kFirstTouch:
+      return {{"name", "first touch"}, {"args", {{"page", event.first}, {"is_write", event.second}}}};
+    case TraceKind::kConflict:
+      return {{"name", "conflict"}, {"args", {{"at", event.first}}}};
+    case TraceKind::kEscalate:
+      return {{"name", "escalate"}, {"args", {{"reason", event.first}, {"attempts", event.second}}}};
+    case TraceKind::kRecall:
+      return {{"name", "recall"}, {"args", {{"page", event.first}}}};
+    case TraceKind::kModeSwitch:
+      return {{"name", "mode switch"}, {"args", {{"from", event.first}, {"to", event.second}}}};
+    default:
+      return {{"name", fmt::format("event {}", static_cast<std::uint32_t>(event.kind))}};
+  }
+}
+
+// From a beginning to its end: an instance, or a wait for the disk.
+Json complete(const Event &begin, const Event &end) {
+  Json json;
+  if (end.kind == TraceKind::kFsyncDone) {
+    json = {{"name", "fsync"}, {"args", {{"bytes", end.first}}}};
+  } else if (end.kind == TraceKind::kCommit) {
+    json = {{"name", begin.second != 0 ? "query" : "update"},
+            {"args", {{"outcome", "commit"}, {"stamp", end.first}, {"blocks", end.second}}}};
+  } else if (end.kind == TraceKind::kHardwareAbort) {
+    json = {{"name", "RTM"}, {"args", {{"outcome", "abort"}, {"cause", fmt::format("status {:#x}", end.first)}}}};
+  } else {
+    json = {{"name", begin.second != 0 ? "query" : "update"},
+            {"args", {{"outcome", "abort"}, {"cause", cause_text(end.first)}}}};
+  }
+  json["ph"] = "X";
+  json["dur"] = static_cast<double>(end.ns - begin.ns) * 1e-3;
+  return json;
+}
+
+void append(const Ring &ring, Json *events) {
+  events->push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", ring.pid}, {"args", {{"name", ring.name}}}});
+  std::map<std::uint64_t, Event> instances, waits;  // begun, by thread
+  const auto add = [&](const Event &at, Json json) {
+    json["cat"] = at.level == 1 ? "lines" : "pages";
+    json["pid"] = ring.pid;
+    json["tid"] = at.thread;
+    json["ts"] = static_cast<double>(at.ns) * 1e-3;
+    events->push_back(std::move(json));
+  };
+  const auto end = [&](std::map<std::uint64_t, Event> *begun, const Event &event) {
+    const auto begin = begun->find(event.thread);
+    if (begin == begun->end()) return;  // it began before what the ring holds
+    if (begin->second.level == event.level && begin->second.ns <= event.ns)
+      add(begin->second, complete(begin->second, event));
+    begun->erase(begin);
+  };
+  for (const Event &event : ring.events) {
+    if (event.kind == TraceKind::kBegin) {
+      instances[event.thread] = event;
+    } else if (event.kind == TraceKind::kFsync) {
+      waits[event.thread] = event;
+    } else if (event.kind == TraceKind::kCommit || event.kind == TraceKind::kAbort ||
+               event.kind == TraceKind::kHardwareAbort) {
+      end(&instances, event);
+    } else if (event.kind == TraceKind::kFsyncDone) {
+      end(&waits, event);
+    } else {
+      Json json = instant(event);
+      json["ph"] = "i";
+      json["s"] = "t";  // of its thread
+      add(event, std::move(json));
+    }
+  }
+}
+
+}  // namespace
+
+Exit run(const TraceCommand &command) {
+  (void)read_control(command.domain);  // refuses what is no domain
+  Json events = Json::array();
+  std::uint64_t lost = 0, rings = 0;
+  for (const auto &entry : std::filesystem::directory_iterator(command.domain)) {
+    if (!entry.path().filename().string().starts_with("tmh.trace.")) continue;
+    const Ring ring = read_ring(entry.path());
+    append(ring, &events);
+    lost += ring.lost;
+    ++rings;
+  }
+  if (rings == 0)
+    fmt::print(stderr, "tmh: {}: no traces; processes that open the domain with TMH_TRACE=on record them\n",
+               command.domain);
+  const Json document{{"displayTimeUnit", "ns"},
+                      {"otherData", {{"document", "tmh-trace-1"}, {"participants", rings}, {"events_lost", lost}}},
+                      {"traceEvents", std::move(events)}};
+  print_line(document);
+  return Exit::kOk;
+}
+
+}  // namespace tmh::tools
