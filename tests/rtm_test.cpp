@@ -263,7 +263,8 @@ TEST_F(RtmTest, DurableDomainRefusesRtm) {
   DomainOptions options = hybrid_options(LineChoice::kRtm);
   options.durability = Durability::kBuffered;
   expect_error(
-      Errc::kLevelsMismatch, [&] { (void)Domain::open(folder_.path(), options); }, "level 1 by RTM needs a volatile domain");
+      Errc::kLevelsMismatch, [&] { (void)Domain::open(folder_.path(), options); },
+      "level 1 by RTM needs a volatile domain");
 }
 
 }  // namespace
