@@ -37,6 +37,21 @@ std::string find_library() {
 
 void set(const std::string &name, const std::string &value) { ::setenv(name.c_str(), value.c_str(), 1); }
 
+void put_first(const char *list, const std::string &entry) {
+  const char *old = std::getenv(list);
+  set(list, old == nullptr || *old == 0 ? entry : entry + ":" + old);
+}
+
+// LD_PRELOAD is split at spaces, too; LD_LIBRARY_PATH is not, and finds a name without a folder.
+void preload(const std::filesystem::path &library) {
+  const std::string folder = library.parent_path().string();
+  if (folder.find_first_of(":;") != std::string::npos)
+    throw Error(Errc::kBadArgument, library.string() + ": the loader cannot be told of a path with ':' or ';'");
+  if (folder.find(' ') == std::string::npos) return put_first("LD_PRELOAD", library.string());
+  put_first("LD_LIBRARY_PATH", folder);
+  put_first("LD_PRELOAD", library.filename().string());
+}
+
 // NAME=VALUE to TMH_RTM_EMULATION_NAME; the library judges both.
 void set_knob(const std::string &knob) {
   const std::size_t equals = knob.find('=');
@@ -50,9 +65,7 @@ void set_knob(const std::string &knob) {
 }  // namespace
 
 Exit run(const RtmEmulateCommand &command) {
-  const std::string library = find_library();
-  const char *preloaded = std::getenv("LD_PRELOAD");
-  set("LD_PRELOAD", preloaded == nullptr || *preloaded == 0 ? library : library + ":" + preloaded);
+  preload(find_library());
   set("TMH_RTM_EMULATION", command.native ? "auto" : "force");
   set("TMH_ASSUME_RTM", "1");  // programs on libtmh: CPUID need not list RTM
   if (command.stats) set("TMH_RTM_EMULATION_STATS", "1");

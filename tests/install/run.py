@@ -95,9 +95,12 @@ def manual_and_command(arguments, prefix, work):
             if not os.path.isfile(os.path.join(prefix, "share", installed)):
                 raise SystemExit(f"share/{installed} was not installed")
         if os.path.exists(os.path.join(prefix, arguments.libdir, "libtmh-rtm-emulation.so")):
-            printed = run([os.path.join(prefix, "bin", "tmh"), "rtm-emulate", "--", "sh", "-c", "echo $LD_PRELOAD"], work)
-            if not printed.startswith(os.path.realpath(prefix)):
-                raise SystemExit(f"tmh rtm-emulate loaded {printed!r}, not the installed library")
+            printed = run(["sh", "-c", '"$0" rtm-emulate --stats -- true 2>&1', os.path.join(prefix, "bin", "tmh")], work)
+            if not printed.startswith("RTM emulation:"):
+                raise SystemExit(f"tmh rtm-emulate printed {printed!r}: the installed library was not loaded")
+        for installed in ("tmh/schema/doctor.schema.json", "bash-completion/completions/tmh"):
+            if not os.path.isfile(os.path.join(prefix, "share", installed)):
+                raise SystemExit(f"share/{installed} was not installed")
 
 
 def main():
