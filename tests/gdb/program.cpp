@@ -68,7 +68,7 @@ int main(int argc, char **argv) {
   const tmh::storage::PageId page{version.page};
   const tmh::page::PageMeta &meta = memory.meta(page);
   tmh::hierarchy::DirectoryRecord record{};
-  record.at_pages.store(1);
+  record.level.store(tmh::hierarchy::PageLevel::kPages);
   record.residents.store(0b101);
   const tmh::detail::LineSeen seen{nullptr, tmh::line::kUpper | 9};
   domain.begin();

@@ -73,8 +73,9 @@ def local_page(value):
 
 
 def directory_record(value):
-    if number(value["at_pages"]) == 0:
-        return "L: level 1 has it"
+    level = enumerator(value["level"]["_M_i"])
+    if level != "kPages":
+        return "L: level 1 has it" if level == "kLines" else "H: level 1 has it, in hardware"
     return f"at level 2, residents by slot modulo 64: {{{bits_text(number(value['residents']))}}}"
 
 
