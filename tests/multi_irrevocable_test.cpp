@@ -100,6 +100,41 @@ TEST_P(MultiIrrevocableTest, FailedInstanceBeginsAgainAtTheCall) {
       });
 }
 
+// What others committed after its begin and before its first touch of the page is there already; the call does not bring it once more.
+TEST_P(MultiIrrevocableTest, KeepsItsStoresToPagesThatChangedSinceItBegan) {
+  run_pair(
+      "",
+      [&](Actor &self, Turn &turn) {
+        int attempts = 0;
+        atomically(self.domain, [&] {
+          self.set(0, 3);
+          if (++attempts == 1) {
+            turn.reach(1);
+            turn.await(2);
+          }
+          self.set(9, 5);
+          const std::uint64_t seen = self.get(11);  // made of versions, and not stored to
+          if (attempts == 1) {
+            turn.reach(3);
+            turn.await(4);
+          }
+          become_irrevocable();
+          EXPECT_EQ(seen, 8U);
+          EXPECT_EQ(self.get(9), 5U);
+        });
+        EXPECT_EQ(self.committed(9), 5U);
+      },
+      [&](Actor &self, Turn &turn) {
+        turn.await(1);
+        self.commit(9, 8);
+        self.commit(11, 8);
+        turn.reach(2);
+        turn.await(3);
+        self.commit(13, 8);  // the clock is behind nobody's touch
+        turn.reach(4);
+      });
+}
+
 // The snapshot moves to the call: what others committed before it and this instance has not read is seen.
 TEST_P(MultiIrrevocableTest, SeesWhatWasCommittedBeforeIt) {
   run_pair(
@@ -320,8 +355,9 @@ TEST_P(HybridIrrevocableTest, OutlivesMoreReleasesThanItFollows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, MultiIrrevocableTest, testing::ValuesIn(kModes), mode_name);
-INSTANTIATE_TEST_SUITE_P(Modes, HybridIrrevocableTest, testing::ValuesIn(std::begin(kModes) + 5, std::end(kModes)),
-                         mode_name);
+// Those with software lines: RTM undoes the counting of attempts, and does not go on beside an instance of level 2.
+INSTANTIATE_TEST_SUITE_P(Modes, HybridIrrevocableTest,
+                         testing::ValuesIn(std::begin(kModes) + 5, std::begin(kModes) + 8), mode_name);
 
 }  // namespace
 }  // namespace tmh::test

@@ -192,7 +192,9 @@ bool Engine::take_from_below(PageId page) noexcept {
 bool Engine::extend() noexcept {
   DomainState &state = memory_.state();
   if (failed_ || resync_needed_) return false;
-  if (state.clock.load(std::memory_order_relaxed) != snapshot_) {
+  // Eager: every touch has moved the snapshot to its present, past commits that the log since begin still tells of. Bringing what they wrote
+  // once more would overwrite this instance's stores; and what it has not touched is inaccessible.
+  if (!eager() && state.clock.load(std::memory_order_relaxed) != snapshot_) {
     collect_touched();
     // Beyond kFollowMax pull() starts again, which an instance that has stored something does not survive.
     const bool in_log = state.log_head.load(std::memory_order_relaxed) - synced_position_ <= kFollowMax;
@@ -204,6 +206,7 @@ bool Engine::extend() noexcept {
     else if (!platform::is_planted(platform::Planted::kExtendNoFollow))
       pull();
   }
+  failed_cause_ = AbortCause::kNone;
   snapshot_ = state.clock.load(std::memory_order_relaxed);
   self().pin.store(snapshot_, std::memory_order_seq_cst);  // forward: it never uncovers a home that changed
   if (lower_ == nullptr) return true;
