@@ -1,5 +1,5 @@
 // platform/rtm_emulation/interpose.cpp -- the few libc functions that the emulator stands before: pthread_create (threads are known before
-// their first instruction), sigaction and signal (fault signals pass through us), signal masks (fault signals stay deliverable), and sleeps that
+// their first instruction), exec (which would lose the stop signal's handler), sigaction and signal (fault signals pass through us), signal masks (fault signals stay deliverable), and sleeps that
 // a stop signal would end.
 // Contexts:  as the functions of these names.
 #include <dlfcn.h>
@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdarg>
 #include <cstdlib>
 #include <new>
+#include <vector>
 
 #include "platform/rtm_emulation/control.h"
 #include "platform/rtm_emulation/trap.h"
@@ -88,6 +90,25 @@ class MillisecondsLeft {
  private:
   bool is_endless_;
   Deadline deadline_;
+};
+
+// Returns only when the program cannot be run.
+template <class Call>
+int become(Call call) {
+  step_aside();
+  const int result = call();
+  step_back();
+  return result;
+}
+
+// The arguments of execl() and its like, and what follows their null pointer.
+struct Arguments {
+  Arguments(const char *first, va_list *list) {
+    for (const char *each = first; each != nullptr; each = va_arg(*list, const char *))
+      all.push_back(const_cast<char *>(each));
+    all.push_back(nullptr);
+  }
+  std::vector<char *> all;
 };
 
 using ClockNanosleep = int(clockid_t, int, const timespec *, timespec *);
@@ -166,6 +187,54 @@ TMH_STANDS_BEFORE int sigprocmask(int how, const sigset_t *mask, sigset_t *old) 
   if (error == 0) return 0;
   errno = error;
   return -1;
+}
+
+TMH_STANDS_BEFORE int execve(const char *path, char *const arguments[], char *const environment[]) noexcept {
+  static auto *const next = real<int(const char *, char *const[], char *const[])>("execve");
+  return become([&] { return next(path, arguments, environment); });
+}
+
+TMH_STANDS_BEFORE int execv(const char *path, char *const arguments[]) noexcept {
+  return execve(path, arguments, environ);
+}
+
+TMH_STANDS_BEFORE int execvpe(const char *file, char *const arguments[], char *const environment[]) noexcept {
+  static auto *const next = real<int(const char *, char *const[], char *const[])>("execvpe");
+  return become([&] { return next(file, arguments, environment); });
+}
+
+TMH_STANDS_BEFORE int execvp(const char *file, char *const arguments[]) noexcept {
+  return execvpe(file, arguments, environ);
+}
+
+TMH_STANDS_BEFORE int fexecve(int file, char *const arguments[], char *const environment[]) noexcept {
+  static auto *const next = real<int(int, char *const[], char *const[])>("fexecve");
+  return become([&] { return next(file, arguments, environment); });
+}
+
+TMH_STANDS_BEFORE int execl(const char *path, const char *argument, ...) noexcept {
+  va_list list;
+  va_start(list, argument);
+  const Arguments arguments(argument, &list);
+  va_end(list);
+  return execv(path, arguments.all.data());
+}
+
+TMH_STANDS_BEFORE int execlp(const char *file, const char *argument, ...) noexcept {
+  va_list list;
+  va_start(list, argument);
+  const Arguments arguments(argument, &list);
+  va_end(list);
+  return execvp(file, arguments.all.data());
+}
+
+TMH_STANDS_BEFORE int execle(const char *path, const char *argument, ...) noexcept {
+  va_list list;
+  va_start(list, argument);
+  const Arguments arguments(argument, &list);
+  char *const *environment = va_arg(list, char *const *);
+  va_end(list);
+  return execve(path, arguments.all.data(), environment);
 }
 
 TMH_STANDS_BEFORE int clock_nanosleep(clockid_t clock, int flags, const timespec *time, timespec *left) {

@@ -325,6 +325,27 @@ void install_stop_handler() noexcept {
   (void)set_kernel_action(kStopSignal, action);
 }
 
+namespace {
+// Not in a child of vfork(), which runs in its parent's memory.
+bool is_own_slot() noexcept {
+  return t_thread != nullptr && shared().slots[t_thread->slot].owner.load() == pid_and_tid();
+}
+}  // namespace
+
+void step_aside() noexcept {
+  if (!is_own_slot()) return;
+  const Slot &mine = shared().slots[t_thread->slot];
+  do {  // a stop signal makes the slot native again
+    leave_native(t_thread->slot);
+    (void)even_seq();                      // who saw it native has sent its signal,
+    (void)system_call(Call::kSchedYield);  // which is delivered here
+  } while (mine.running.load(std::memory_order_seq_cst) == Running::kNative);
+}
+
+void step_back() noexcept {
+  if (is_own_slot()) enter_native(t_thread->slot);
+}
+
 bool install_handlers() noexcept {
   bool done = true;
   for (const int signal : kOurSignals) {

@@ -27,6 +27,11 @@ void forget_thread() noexcept;  // in a child of fork(): the parent's slot is no
 // Without the fault signals: blocked, they would kill the program at its next XBEGIN.
 void keep_deliverable(sigset_t *mask) noexcept;
 
+// Before exec, which keeps pending signals and not their handlers: when it returns, no stop signal is on its way to this thread, and none will
+// be before step_back().
+void step_aside() noexcept;
+void step_back() noexcept;
+
 // How often this thread was stopped: a call that this interrupted is made again.
 [[nodiscard]] std::uint64_t stops_of_thread() noexcept;
 
