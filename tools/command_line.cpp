@@ -246,9 +246,9 @@ class CommandLine {
     sub->add_option("--domain", rtm_emulate_.domain,
                     "file that several such programs share, when they share memory in which they commit");
     sub->footer(
-        fmt::format("Example: tmh rtm-emulate --stats --knob ways=4 -- ./elided-bench 2\n"
-                    "Exit code: the program's. Manual page: tmh-rtm-emulation(7).\n{}",
-                    kExitCodes));
+        "Example: tmh rtm-emulate --stats --knob ways=4 -- ./elided-bench 2\n"
+        "Exit code: the program's; 3 it could not be started, 64 wrong command line. Manual page: "
+        "tmh-rtm-emulation(7).");
     sub->final_callback([this] { chosen_ = [this] { return tools::run(rtm_emulate_); }; });
   }
 
