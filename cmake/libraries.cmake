@@ -29,6 +29,8 @@ function(tmh_add_library name)
 endfunction()
 
 tmh_add_library(tmh SOURCES ${TMH_SOURCES})
+# now: what runs between XBEGIN and XEND may be called there for the first time; through the loader (XSAVEC) that aborts, every time.
+target_link_options(tmh PRIVATE LINKER:-z,now)
 foreach(library tmh tmh_static)
   target_compile_features(${library} PUBLIC cxx_std_20)
   target_link_libraries(${library} PUBLIC Boost::headers Threads::Threads)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <cerrno>
 
 #include <cstdlib>
 #include <fstream>
@@ -345,6 +346,8 @@ Errc DomainImpl::close() noexcept {
 
 Errc DomainImpl::recover(const std::string &folder, const RecoverOptions &options, RecoveryInfo *info) {
   struct stat control {};
+  if (stat(folder.c_str(), &control) != 0 && errno == ENOENT)
+    return fail(Errc::kNotADomain, folder + ": no such folder");
   if (stat((folder + "/tmh.control").c_str(), &control) != 0)
     return fail(Errc::kNotADomain, folder + " holds no tmh.control");
   std::string resolved;

@@ -140,6 +140,7 @@ TEST_F(ToolStat, WhatCannotBeReadIsRefused) {
   }
   for (const std::vector<std::string> &words : {std::vector<std::string>{"stat", domain(), "0"},
                                                 {"stat", domain(), "-1"},
+                                                {"stat", domain(), "nan"},
                                                 {"stat", domain(), "--count", "3"},
                                                 {"stat", domain(), "1", "--json", "--csv"},
                                                 {"stat"}})

@@ -1,6 +1,8 @@
 // tools/command_line.cpp -- the command line: subcommands, their options and help; errors.
 #include <charconv>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <new>
@@ -187,6 +189,9 @@ class CommandLine {
     CLI::Option *interval =
         sub->add_option("INTERVAL", stat_.interval_s, "seconds between samples, until the domain is closed");
     interval->check(CLI::Range(0.001, 1e6));
+    interval->check([](const std::string &text) {  // which Range lets pass
+      return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number" : std::string();
+    });
     sub->add_option("--count", stat_.count, "so many samples")->needs(interval)->check(check_number);
     sub->add_flag("--csv", stat_.csv, "print CSV, a line per sample")->excludes("--json");
   }
@@ -246,9 +251,9 @@ class CommandLine {
     sub->add_option("--domain", rtm_emulate_.domain,
                     "file that several such programs share, when they share memory in which they commit");
     sub->footer(
-        fmt::format("Example: tmh rtm-emulate --stats --knob ways=4 -- ./elided-bench 2\n"
-                    "Exit code: the program's. Manual page: tmh-rtm-emulation(7).\n{}",
-                    kExitCodes));
+        "Example: tmh rtm-emulate --stats --knob ways=4 -- ./elided-bench 2\n"
+        "Exit code: the program's; 3 it could not be started, 64 wrong command line. Manual page: "
+        "tmh-rtm-emulation(7).");
     sub->final_callback([this] { chosen_ = [this] { return tools::run(rtm_emulate_); }; });
   }
 

@@ -87,6 +87,7 @@ std::unique_ptr<ControlFile> read_control(const std::string &folder) {
   const std::string path = folder + "/tmh.control";
   struct stat info {};
   if (stat(folder.c_str(), &info) != 0 && errno == ENOENT) refuse(Errc::kNotADomain, folder + ": no such folder");
+  if (stat(folder.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) refuse(Errc::kNotADomain, folder + " is no folder");
   if (stat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
     refuse(Errc::kNotADomain, folder + " holds no tmh.control");
   for (int tries = 1;; ++tries) {
