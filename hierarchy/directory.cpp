@@ -54,8 +54,11 @@ void Directory::remove_files(const std::string &folder) noexcept {
   HardwarePages::remove_file(folder);
 }
 
+// Records stay when this process unmaps the segment; its line words do not.
 bool Directory::knows(PageId page) const noexcept {
-  return segments_[storage::segment_number(page)].records.load(std::memory_order_acquire) != nullptr;
+  const std::uint32_t number = storage::segment_number(page);
+  return segments_[number].records.load(std::memory_order_acquire) != nullptr &&
+         lines_.segment(number).bytes.load(std::memory_order_acquire) != 0;  // pairs with LineMemory::add_segment()
 }
 
 DirectoryRecord &Directory::record(PageId page) const noexcept {
