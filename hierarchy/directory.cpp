@@ -180,6 +180,14 @@ void Directory::for_users(std::uint64_t residents, Visit visit) const noexcept {
   }
 }
 
+// Durable domains: the log's ring keeps the entries of what is not written yet (DurableLog::room()).
+bool Directory::has_room_for_announcement() const noexcept {
+  const storage::LogState *log = memory_.log_state();
+  if (log == nullptr) return true;
+  const std::uint64_t head = memory_.state().log_head.load(std::memory_order_relaxed);  // under the lock
+  return head - log->durable_position.load(std::memory_order_relaxed) < page::kLogEntries;
+}
+
 // What every release of a page by level 2 begins with: kReleased: nobody at level 2 uses it, and everybody there will ask.
 Release Directory::give_up(PageId page) noexcept {
   step(Step::kReleaseStart);
@@ -196,6 +204,7 @@ Release Directory::give_up(PageId page) noexcept {
     tree_.collect(~std::size_t{0});
     if (memory_.meta(page).newest.load(std::memory_order_relaxed) != 0) return Release::kVersions;
   }
+  if (!has_room_for_announcement()) return Release::kVersions;
   if (is_planted(Planted::kReleaseLooksFirst)) step(Step::kReleaseLook);
   tree_.announce(page);
   step(Step::kReleaseTold);
