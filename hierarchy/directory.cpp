@@ -54,8 +54,11 @@ void Directory::remove_files(const std::string &folder) noexcept {
   HardwarePages::remove_file(folder);
 }
 
+// Records stay when this process unmaps the segment; its line words do not.
 bool Directory::knows(PageId page) const noexcept {
-  return segments_[storage::segment_number(page)].records.load(std::memory_order_acquire) != nullptr;
+  const std::uint32_t number = storage::segment_number(page);
+  return segments_[number].records.load(std::memory_order_acquire) != nullptr &&
+         lines_.segment(number).bytes.load(std::memory_order_acquire) != 0;  // pairs with LineMemory::add_segment()
 }
 
 DirectoryRecord &Directory::record(PageId page) const noexcept {
@@ -177,6 +180,14 @@ void Directory::for_users(std::uint64_t residents, Visit visit) const noexcept {
   }
 }
 
+// Durable domains: the log's ring keeps the entries of what is not written yet (DurableLog::room()).
+bool Directory::has_room_for_announcement() const noexcept {
+  const storage::LogState *log = memory_.log_state();
+  if (log == nullptr) return true;
+  const std::uint64_t head = memory_.state().log_head.load(std::memory_order_relaxed);  // under the lock
+  return head - log->durable_position.load(std::memory_order_relaxed) < page::kLogEntries;
+}
+
 // What every release of a page by level 2 begins with: kReleased: nobody at level 2 uses it, and everybody there will ask.
 Release Directory::give_up(PageId page) noexcept {
   step(Step::kReleaseStart);
@@ -193,6 +204,7 @@ Release Directory::give_up(PageId page) noexcept {
     tree_.collect(~std::size_t{0});
     if (memory_.meta(page).newest.load(std::memory_order_relaxed) != 0) return Release::kVersions;
   }
+  if (!has_room_for_announcement()) return Release::kVersions;
   if (is_planted(Planted::kReleaseLooksFirst)) step(Step::kReleaseLook);
   tree_.announce(page);
   step(Step::kReleaseTold);

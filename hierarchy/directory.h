@@ -51,7 +51,8 @@ class Directory final : public page::LowerLevel {
   [[nodiscard]] Errc open_segment(std::uint32_t number, std::uint64_t max_bytes) noexcept;
   static void remove_files(const std::string &folder) noexcept;
 
-  // Gives the page to level 1. kRunning: an instance of level 2 may use it; kVersions: some of its versions cannot go home yet.
+  // Gives the page to level 1. kRunning: an instance of level 2 may use it; kVersions: some of its versions cannot go home yet,
+  // or the log must be written first.
   // REQUIRES the domain lock.
   [[nodiscard]] Release release(storage::PageId page) noexcept;
   // The same to the hardware level: from level 2, or from software lines where nobody needs to be asked.
@@ -79,6 +80,7 @@ class Directory final : public page::LowerLevel {
   [[nodiscard]] DirectoryRecord &record(storage::PageId page) const noexcept;
   [[nodiscard]] static std::uint64_t bit(std::uint32_t slot) noexcept { return std::uint64_t{1} << (slot % 64); }
   [[nodiscard]] Release give_up(storage::PageId page) noexcept;
+  [[nodiscard]] bool has_room_for_announcement() const noexcept;
   void recall(storage::PageId page) noexcept;
   void recall_from_hardware(storage::PageId page) noexcept;
   void recover(std::uint32_t slot, std::uint64_t incarnation) noexcept;

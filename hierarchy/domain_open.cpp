@@ -318,6 +318,8 @@ Errc DomainImpl::close() noexcept {
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
   open_.store(false, std::memory_order_release);
+  // Level 1's contexts before the slot: who repairs takes a context of a free slot for a dead one's, and gives it to the next thread.
+  if (lines_ != nullptr) lines_->detach();
   views_->detach();
   engine_->detach();
   for (const auto &segment : segments_) {
@@ -327,15 +329,14 @@ Errc DomainImpl::close() noexcept {
     segment->base = nullptr;
   }
   segments_.clear();
-  if (lines_ != nullptr) {
-    lines_->detach();
-    lines_->leave_log();
-  }
+  if (lines_ != nullptr) lines_->leave_log();
   engine_.reset();
   process_.engine = nullptr;
   process_.log = nullptr;
   // The last one out: nothing in the shared files is needed any more, unless a segment could not be reached.
-  const bool last = !memory_->anyone_alive() && memory_->versions_live() == 0;
+  const bool is_home =
+      memory_->versions_live() == 0 && (lines_ == nullptr || durable_ != nullptr || lines_->is_settled());
+  const bool last = !memory_->anyone_alive() && is_home;
   if (last && durable_ != nullptr && result == Errc::kOk) result = durable_->close_clean();
   durable_.reset();
   if (lines_ != nullptr) lines_->close(last);

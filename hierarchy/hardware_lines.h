@@ -9,7 +9,7 @@
 //            after that when transactions may begin again.
 // Sharing:   threads: any number run transactions; follow() by any; to_lines() and to_pages() REQUIRE the mutex of the process's PageRunner.
 //            Lock order: that mutex -> mutex_. Nothing is locked inside mutex_.
-// Contexts:  shut_by(): inside a transaction. Everything else: outside, NOT async-signal-safe.
+// Contexts:  shut_by(): inside a transaction, or to have its words present there. Everything else: outside, NOT async-signal-safe.
 // Source:    thesis, section 6.2 (a process is in HTM mode or in LIBXAC mode); notes, lesson 6; hierarchy/PROTOCOL.md, "Hardware lines".
 #pragma once
 

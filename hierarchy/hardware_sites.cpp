@@ -109,7 +109,11 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
   // retry() sleeps at level 2; whatever else is without a reason is found out there.
   const bool is_retry = line::code_of(status) == AbortCode::kRetry;
   if (is_retry || status == AbortStatus{0}) {
-    if (!is_retry && ++zeros_ < kZerosMax) return true;
+    if (!is_retry && ++zeros_ < kZerosMax) {
+      // What the gate reads may be absent here as well: the record of a participant who came late. Level 2 need not touch it.
+      (void)lines.hardware()->shut_by();
+      return true;
+    }
     escalated_ = finding_ = true;
     site.add(SiteCount::kHardwareFindings, 1);
     return false;

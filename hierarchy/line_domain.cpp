@@ -23,6 +23,7 @@ namespace {
 // touches takes 0.1 to 0.2 ms here; waiting longer than for a few of them costs more than being one.
 constexpr std::uint64_t kBudgetNs = 500'000;
 constexpr long kPauseNsMin = 5'000, kPauseNsMax = 100'000;
+constexpr std::uint64_t kLookPeriodNs = 100'000'000;  // as the engine's: DESIGN 8 allows a second
 
 std::atomic<std::uint64_t> serials{0};
 // By serial: a thread that ends asks whether its domain is still there. Made by the first LineDomain, hence gone after the last one, also
@@ -122,6 +123,14 @@ void LineDomain::detach() noexcept {
   threads_.clear();
 }
 
+bool LineDomain::is_settled() const noexcept {
+  for (std::uint32_t i = 0; i < lines_.contexts_high(); ++i) {
+    // acquire: pairs with recovery and give_back()
+    if (lines_.context(i).owner.load(std::memory_order_acquire) != line::Owner{}) return false;
+  }
+  return true;
+}
+
 void LineDomain::close(bool last) noexcept {
   hardware_.reset();
   lines_.close(last);
@@ -165,6 +174,13 @@ hierarchy::Release LineDomain::try_release(PageId page, bool fail_users, bool lo
   return result;
 }
 
+// abort-lower waits for nobody, so no wait ends with a look after the dead: their pages would be busy for ever to a site that stays at level 1.
+bool LineDomain::is_look_due() noexcept {
+  const std::uint64_t now = platform::coarse_ns();
+  std::uint64_t due = next_look_ns_.load(std::memory_order_relaxed);
+  return now >= due && next_look_ns_.compare_exchange_strong(due, now + kLookPeriodNs, std::memory_order_relaxed);
+}
+
 // Bounded: whoever uses the page ends, or the budget does; then the asker aborts and its site escalates.
 UpperAnswer LineDomain::ask(PageId page, std::uint32_t) noexcept {
   std::uint64_t deadline_ns = 0;
@@ -181,8 +197,12 @@ UpperAnswer LineDomain::ask(PageId page, std::uint32_t) noexcept {
       (void)log_->flush(memory_.state().clock.load(std::memory_order_acquire));
       continue;
     }
+    if (cross_ == CrossPolicy::kAbortLower) {
+      if (look_for_dead || !is_look_due()) return UpperAnswer::kBusy;
+      look_for_dead = true;
+      continue;
+    }
     if (look_for_dead) return UpperAnswer::kRefused;
-    if (cross_ == CrossPolicy::kAbortLower) return UpperAnswer::kBusy;
     const std::uint64_t now = platform::monotonic_ns();
     if (deadline_ns == 0) deadline_ns = now + kBudgetNs;
     look_for_dead = now >= deadline_ns;  // once more, after the dead have been cleaned up
@@ -211,9 +231,10 @@ bool LineDomain::await_upper() noexcept {
     if (!hardware_->any_pin()) return true;
     _mm_pause();
   }
-  if (cross_ == CrossPolicy::kAbortLower) return false;
+  const bool waits = cross_ != CrossPolicy::kAbortLower;
+  if (!waits && !is_look_due()) return false;
   const std::uint64_t deadline_ns = platform::monotonic_ns() + kBudgetNs;
-  for (long pause_ns = kPauseNsMin; platform::monotonic_ns() < deadline_ns;
+  for (long pause_ns = kPauseNsMin; waits && platform::monotonic_ns() < deadline_ns;
        pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
     const timespec pause{0, pause_ns};
     nanosleep(&pause, nullptr);

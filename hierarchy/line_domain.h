@@ -46,6 +46,8 @@ class LineDomain final : public line::Upper {
   void remove_segment(std::uint32_t number) noexcept;
   // Gives all contexts of this process back. REQUIRES: none of its threads runs an instance at level 1.
   void detach() noexcept;
+  // Has every context been recovered, or given back? A dead one's may name a segment that this process does not map: then its commit is not home.
+  [[nodiscard]] bool is_settled() const noexcept;
   void drop(line::SoftwareThread *thread) noexcept;  // its thread ends
   void close(bool last) noexcept;
 
@@ -68,6 +70,7 @@ class LineDomain final : public line::Upper {
   void suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept override;
 
  private:
+  [[nodiscard]] bool is_look_due() noexcept;
   [[nodiscard]] hierarchy::Release try_release(storage::PageId page, bool fail_users, bool look_for_dead) noexcept;
 
   page::DomainMemory &memory_;
@@ -78,7 +81,8 @@ class LineDomain final : public line::Upper {
   std::unique_ptr<hierarchy::HardwareLines> hardware_;
   page::Engine *engine_ = nullptr;
   page::DurableLog *log_ = nullptr;
-  std::unique_ptr<LineLog> line_log_;  // durable domains
+  std::unique_ptr<LineLog> line_log_;           // durable domains
+  std::atomic<std::uint64_t> next_look_ns_{0};  // relaxed: a hint
   std::mutex threads_mutex_;
   std::vector<std::unique_ptr<line::SoftwareThread>> threads_;
   const std::uint64_t

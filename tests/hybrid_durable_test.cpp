@@ -447,5 +447,29 @@ TEST_F(HybridDurableTest, RtmIsRefusedWithASentence) {
   }
 }
 
+// Each release takes an entry of the ring from which the log is written. Commits that are not in the log yet keep theirs.
+TEST_F(HybridDurableTest, ReleasesWithoutEndDoNotOvertakeTheLog) {
+  constexpr std::uint64_t kRingEntries = 1u << 18;
+  {
+    Domain domain = Domain::open(folder_.path(), hybrid(Durability::kBuffered));
+    const Segment segment = domain.map("a.db", raw_pages(kTablePages));
+    const Sites sites(domain);
+    atomically(sites.pages, [&] { cell(segment, 0).store(7); });
+    const auto sum = [&] {
+      std::uint64_t all = 0;
+      for (std::uint64_t page = 1; page < kTablePages; ++page) all += cell(segment, page).load();
+      return all;
+    };
+    while (domain.counters().releases <= kRingEntries) {
+      EXPECT_EQ(query(domain, sum), 0U);            // takes the pages
+      EXPECT_EQ(atomically(sites.lines, sum), 0U);  // gets them back
+    }
+    domain.flush();
+    EXPECT_EQ(domain.counters().log_commits, 1U);
+    domain.close();
+  }
+  EXPECT_EQ(recovered(folder_.path())[0], 7U);
+}
+
 }  // namespace
 }  // namespace tmh::test

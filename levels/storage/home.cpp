@@ -76,8 +76,8 @@ Errc Home::separate(const std::string &path) noexcept {
   if (home_fd_ < 0) return fail_errno(Errc::kIo, path);
   munmap(base_, max_bytes_);
   base_ = nullptr;
-  if (const Errc error = map(home_fd_, 0); error != Errc::kOk) return error;
-  return extend(bytes);
+  // Its length is right: whoever made it or grew it has seen to that. Others may be growing it now, so a length of ours could cut it.
+  return map(home_fd_, 0);
 }
 
 Errc Home::extend(std::uint64_t size_bytes) noexcept {

@@ -1,0 +1,131 @@
+// tests/hybrid_death_test.cpp -- hybrid domains: what the dead leave to processes that see only a part of it, and what a closing one leaves.
+// Source:     hierarchy/PROTOCOL.md, "Death"; DESIGN section 8.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <string>
+
+#include <tmh/tmh.hpp>
+
+#include "levels/line/line_memory.h"
+#include "platform/steps.h"
+#include "tests/support/children.h"
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+namespace {
+
+DomainOptions hybrid(CrossPolicy cross = {}) {
+  DomainOptions options;
+  options.levels = Levels::kHybrid;
+  options.escalation = "never";
+  options.cross = cross;
+  return options;
+}
+
+Segment map(const Domain &domain, const std::string &file) {
+  SegmentOptions raw;
+  raw.layout = Layout::kRaw;
+  raw.size_bytes = raw.max_bytes = 4 * kPageBytes;
+  return domain.map(file, raw);
+}
+
+field<std::uint64_t> &word(const Segment &segment) { return *reinterpret_cast<field<std::uint64_t> *>(segment.data()); }
+
+std::uint64_t committed(const Domain &domain, const Segment &segment) {
+  return query(domain, [&] { return word(segment).load(); });
+}
+
+class HybridDeathTest : public testing::Test {
+ protected:
+  TempFolder folder_;
+};
+
+// Nobody waits under abort-lower, and a site that never goes to level 2 does not look after the dead there.
+TEST_F(HybridDeathTest, AbortLowerWithoutEscalationOutlivesADeadUserOfThePage) {
+  expect_child("survivor", [&] {
+    const Domain domain = Domain::open(folder_.path(), hybrid(CrossPolicy::kAbortLower));
+    const Segment words = map(domain, "words.raw");
+    const ChildEnd end = run_in_child("victim", [&] {
+      const Domain own = Domain::open(folder_.path(), hybrid());
+      const Segment mapped = map(own, "words.raw");
+      own.begin();
+      word(mapped).store(7);
+      static_cast<void>(kill(getpid(), SIGKILL));
+    });
+    EXPECT_EQ(end.signal, SIGKILL);
+    const Site site(domain, "asks");
+    atomically(site, [&] { ++word(words); });
+    EXPECT_EQ(site.report().line_commits, 1U);
+    EXPECT_EQ(committed(domain, words), 1U);
+  });
+}
+
+// A page of a segment that the heir has unmapped: its directory is still open there, its line words are not.
+TEST_F(HybridDeathTest, MoveOfAPageIsLeftToAProcessThatMapsItsSegment) {
+  const Domain domain = Domain::open(folder_.path(), hybrid());
+  const Segment other = map(domain, "other.raw");
+  domain.unmap(map(domain, "words.raw"));
+  const ChildEnd end = run_in_child("mover", [&] {
+    const Domain own = Domain::open(folder_.path(), hybrid());
+    const Segment mapped = map(own, "words.raw");
+    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kRecallStart), 1);
+    atomically(own, [&] { word(mapped).store(7); });
+  });
+  ASSERT_EQ(end.signal, SIGKILL);
+  atomically(domain, [&] { word(other).store(1); });
+  const Segment words = map(domain, "words.raw");
+  const Site site(domain, "asks");
+  atomically(site, [&] { ++word(words); });
+  EXPECT_EQ(committed(domain, words), 1U);
+}
+
+// The last one to leave cannot bring home what a dead one has committed to a segment that it does not map. The next open can.
+TEST_F(HybridDeathTest, CommitToASegmentThatNobodyElseMapsOutlivesTheLastClose) {
+  Domain domain = Domain::open(folder_.path(), hybrid());
+  static_cast<void>(map(domain, "other.raw"));
+  const ChildEnd end = run_in_child("committer", [&] {
+    const Domain own = Domain::open(folder_.path(), hybrid());
+    const Segment mapped = map(own, "words.raw");
+    const Site site(own, "commits");
+    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kLineCommitPoint), 1);
+    atomically(site, [&] { word(mapped).store(7); });
+  });
+  ASSERT_EQ(end.signal, SIGKILL);
+  domain.close();
+  domain = Domain::open(folder_.path(), hybrid());
+  EXPECT_EQ(committed(domain, map(domain, "words.raw")), 7U);
+}
+
+line::LineMemory *lines_seen = nullptr;
+std::uint32_t owned_at_detach = 0, detaches = 0;
+
+void look_at_contexts(platform::Step step) {
+  if (step != platform::Step::kDetachStart) return;
+  ++detaches;
+  for (std::uint32_t i = 0; i < lines_seen->contexts_high(); ++i)
+    owned_at_detach += lines_seen->context(i).owner.load() != line::Owner{} ? 1U : 0U;
+}
+
+// Whoever repairs takes a context whose owner's slot is free for a dead one's. Were it given back after that, it would be taken twice.
+TEST_F(HybridDeathTest, CloseGivesContextsBackBeforeItsSlot) {
+  Domain domain = Domain::open(folder_.path(), hybrid());
+  const Segment words = map(domain, "words.raw");
+  const Site site(domain, "commits");
+  atomically(site, [&] { ++word(words); });
+  line::LineMemory lines;
+  bool found = false;
+  ASSERT_EQ(lines.open(folder_.path(), &found), Errc::kOk);
+  ASSERT_TRUE(found);
+  lines_seen = &lines;
+  platform::set_step_hook(look_at_contexts);
+  domain.close();
+  platform::set_step_hook(nullptr);
+  EXPECT_GE(detaches, 1U);
+  EXPECT_EQ(owned_at_detach, 0U);
+}
+
+}  // namespace
+}  // namespace tmh::test
