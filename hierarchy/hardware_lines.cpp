@@ -167,9 +167,8 @@ bool HardwareLines::is_open(PageId page) const noexcept {
 void HardwareLines::close_page(PageId page) noexcept {
   LineView *view = find(storage::segment_number(page));
   if (view == nullptr) return;
-  std::byte &is_open = view->is_open.base()[static_cast<std::uint64_t>(storage::page_index(page))];
-  if (is_open == std::byte{0}) return;
-  is_open = std::byte{0};
+  view->is_open.base()[static_cast<std::uint64_t>(storage::page_index(page))] = std::byte{0};
+  // Also when it was not open: a stray touch outside instances (a debugger's) may have mapped it.
   platform::drop(view->view + storage::page_offset(page), kPageBytes);
 }
 
