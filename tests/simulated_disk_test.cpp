@@ -16,6 +16,7 @@
 #include "levels/storage/crc32c.h"
 #include "platform/disk.h"
 #include "tests/power/journal.h"
+#include "tests/power/run.h"
 #include "tests/power/simulated_disk.h"
 #include "tests/support/children.h"
 #include "tests/support/seed.h"
@@ -167,6 +168,47 @@ TEST_F(SimulatedDiskTest, WriteOfAKilledProcessMayNeverHaveHappened) {
   journal_.note(Note::kDied, static_cast<std::uint64_t>(children.pid(0)));
   ASSERT_EQ(file.sync(), Errc::kOk);
   EXPECT_TRUE(outcomes("f").contains(""));
+}
+
+TEST_F(SimulatedDiskTest, LengthOfAKilledProcessIsOpenUntilALaterOneIsSynced) {
+  DiskFile file = make("f");
+  const std::string path = folder_ / "f";
+  Children children;
+  children.spawn("victim", [&] {
+    journal_.append(static_cast<std::uint32_t>(DiskOp::kTruncate), path.c_str(), nullptr, kSectorBytes, nullptr, 0);
+    raise(SIGKILL);
+  });
+  EXPECT_EQ(children.wait(0).signal, SIGKILL);
+  journal_.note(Note::kDied, static_cast<std::uint64_t>(children.pid(0)));
+  ASSERT_EQ(file.sync(), Errc::kOk);
+  EXPECT_EQ(outcomes("f"), (Outcomes{"", std::string(kSectorBytes, '\0')}));
+  ASSERT_EQ(file.truncate(2 * kSectorBytes), Errc::kOk);
+  ASSERT_EQ(file.sync(), Errc::kOk);
+  EXPECT_EQ(outcomes("f"), (Outcomes{std::string(2 * kSectorBytes, '\0')}));
+}
+
+// A survivor that finds the file long enough relies on its own sync, and records no length.
+TEST_F(SimulatedDiskTest, LengthThatAKilledProcessLeftIsCoveredByASurvivorsSync) {
+  DiskFile file = make("f");
+  Children children;
+  children.spawn("dies behind it", [&] {
+    static_cast<void>(file.truncate(kSectorBytes));
+    raise(SIGKILL);
+  });
+  EXPECT_EQ(children.wait(0).signal, SIGKILL);
+  children.spawn("dies before it", [&] {
+    const std::string path = folder_ / "f";
+    journal_.append(static_cast<std::uint32_t>(DiskOp::kTruncate), path.c_str(), nullptr, 2 * kSectorBytes, nullptr, 0);
+    raise(SIGKILL);
+  });
+  EXPECT_EQ(children.wait(1).signal, SIGKILL);
+  for (const std::size_t child : {0u, 1u}) {
+    journal_.note(Note::kDied, static_cast<std::uint64_t>(children.pid(child)));
+    note_what_was_done(&journal_, children.pid(child));
+  }
+  EXPECT_EQ(outcomes("f"), (Outcomes{"", std::string(kSectorBytes, '\0')}));
+  ASSERT_EQ(file.sync(), Errc::kOk);
+  EXPECT_EQ(outcomes("f"), (Outcomes{std::string(kSectorBytes, '\0')}));
 }
 
 TEST_F(SimulatedDiskTest, RebuildableFilesAreNotInAnImage) {

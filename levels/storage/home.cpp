@@ -39,12 +39,17 @@ Errc Home::open(const std::string &path, std::uint64_t offset_bytes, std::uint64
   }
   offset_bytes_ = offset_bytes;
   max_bytes_ = max_bytes;
-  return map(fd_, offset_bytes);
+  return map();
 }
 
-Errc Home::map(int fd, std::uint64_t offset_bytes) noexcept {
-  void *at = mmap(nullptr, max_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
-                  static_cast<off_t>(offset_bytes));
+void *Home::map_here(void *address, int protection, int flags) const noexcept {
+  const bool is_separate = home_fd_ >= 0;
+  return mmap(address, max_bytes_, protection, flags, is_separate ? home_fd_ : fd_,
+              is_separate ? 0 : static_cast<off_t>(offset_bytes_));
+}
+
+Errc Home::map() noexcept {
+  void *at = map_here(nullptr, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping the home of " + path_);
   madvise(at, max_bytes_, MADV_DONTFORK);
   base_ = static_cast<std::byte *>(at);
@@ -77,7 +82,7 @@ Errc Home::separate(const std::string &path) noexcept {
   munmap(base_, max_bytes_);
   base_ = nullptr;
   // Its length is right: whoever made it or grew it has seen to that. Others may be growing it now, so a length of ours could cut it.
-  return map(home_fd_, 0);
+  return map();
 }
 
 Errc Home::extend(std::uint64_t size_bytes) noexcept {
@@ -115,9 +120,7 @@ Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view) n
   const int flags = MAP_PRIVATE | MAP_NORESERVE | (address != 0 ? MAP_FIXED_NOREPLACE : 0);
   const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
   void *wanted = reinterpret_cast<void *>(address);
-  const bool is_separate = home_fd_ >= 0;
-  void *at = mmap(wanted, max_bytes_, protection, flags, is_separate ? home_fd_ : fd_,
-                  is_separate ? 0 : static_cast<off_t>(offset_bytes_));
+  void *at = map_here(wanted, protection, flags);
   if (at == MAP_FAILED && errno == EEXIST) return Errc::kAddressInUse;
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping a view");
   if (address != 0 && at != wanted) {  // a kernel before 4.17 ignores MAP_FIXED_NOREPLACE
@@ -135,8 +138,7 @@ void Home::advise_view(void *at, std::uint64_t bytes) noexcept {
 }
 
 Errc Home::map_view_again(std::byte *view) noexcept {
-  void *at = mmap(view, max_bytes_, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, fd_,
-                  static_cast<off_t>(offset_bytes_));
+  void *at = map_here(view, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping a view");
   advise_view(at, max_bytes_);
   return Errc::kOk;
@@ -149,8 +151,7 @@ Errc Home::map_parked(std::uintptr_t view, std::byte **parked) noexcept {
   if (room == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "reserving addresses for line mode");
   auto *const begin = static_cast<std::byte *>(room);
   std::byte *const wanted = begin + (view - reinterpret_cast<std::uintptr_t>(room)) % kAlign;
-  void *at = mmap(wanted, max_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd_,
-                  static_cast<off_t>(offset_bytes_));
+  void *at = map_here(wanted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED);
   if (at == MAP_FAILED) {
     const Errc error = fail_errno(Errc::kOutOfMemory, "mapping for line mode");
     munmap(room, bytes);

@@ -53,7 +53,9 @@ class Home {
  private:
   static void advise_view(void *at, std::uint64_t bytes) noexcept;
   [[nodiscard]] Errc set_length(std::uint64_t bytes) noexcept;
-  [[nodiscard]] Errc map(int fd, std::uint64_t offset_bytes) noexcept;
+  // mmap of the whole reserve of whichever file is home.
+  [[nodiscard]] void *map_here(void *address, int protection, int flags) const noexcept;
+  [[nodiscard]] Errc map() noexcept;
 
   std::string path_;  // of the data file
   int fd_ = -1;

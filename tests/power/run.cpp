@@ -8,8 +8,11 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
+#include <system_error>
 
 #include <gtest/gtest.h>
 
@@ -39,6 +42,22 @@ struct Job {
   WorkerPlan worker;
 };
 
+// Whether the file shows that the write or new length has happened; nullopt: it has another name by now.
+std::optional<bool> was_done(const Entry &entry) {
+  const std::string path(entry.path);
+  if (entry.op() == platform::DiskOp::kTruncate) {
+    std::error_code missing;
+    const std::uint64_t length = std::filesystem::file_size(path, missing);
+    // Files only grow. A longer one has been grown again by somebody who knew no better.
+    return missing ? std::nullopt : std::optional(length >= entry.offset);
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string now(entry.data.size(), '\0');
+  if (!file.seekg(static_cast<std::streamoff>(entry.offset))) return std::nullopt;
+  file.read(now.data(), static_cast<std::streamsize>(now.size()));
+  return file && std::memcmp(now.data(), entry.data.data(), now.size()) == 0;
+}
+
 void work(const Job &job, const std::atomic<bool> &stop, std::atomic<std::uint64_t> *finished) {
   if (job.plan.record_disk) record_into(job.journal, job.plan.pace);
   platform::plant(job.plan.planted);
@@ -55,6 +74,17 @@ void work(const Job &job, const std::atomic<bool> &stop, std::atomic<std::uint64
 }
 
 }  // namespace
+
+void note_what_was_done(Journal *journal, std::int32_t process) {
+  using platform::DiskOp;
+  for (const Entry &entry : journal->read()) {
+    if (!entry.uncertain || entry.process != process) continue;
+    if (entry.op() != DiskOp::kWrite && entry.op() != DiskOp::kWriteDurable && entry.op() != DiskOp::kTruncate)
+      continue;
+    if (const std::optional<bool> done = was_done(entry))
+      journal->note(*done ? Note::kDone : Note::kNotDone, entry.number);
+  }
+}
 
 Crowd::Crowd(std::string folder, const RunPlan &plan, Journal *journal, std::uint64_t seed)
     : folder_(std::move(folder)), plan_(plan), journal_(journal), random_(seed), shared_(std::make_unique<Shared>()) {
@@ -84,22 +114,7 @@ void Crowd::kill(std::size_t place) {
   children_.bury(child_of_[place]);
   journal_->note(Note::kDied, static_cast<std::uint64_t>(children_.pid(child_of_[place])));
   ++kills_;
-  if (plan_.record_disk) note_what_was_done(children_.pid(child_of_[place]));
-}
-
-// A write that its process may have died in either happened or not, for survivors and disk alike.
-void Crowd::note_what_was_done(std::int32_t process) {
-  using platform::DiskOp;
-  for (const Entry &entry : journal_->read()) {
-    if (!entry.uncertain || entry.process != process) continue;
-    if (entry.op() != DiskOp::kWrite && entry.op() != DiskOp::kWriteDurable) continue;
-    std::ifstream file(std::string(entry.path), std::ios::binary);
-    std::string now(entry.data.size(), '\0');
-    if (!file.seekg(static_cast<std::streamoff>(entry.offset))) continue;  // under another name by now
-    file.read(now.data(), static_cast<std::streamsize>(now.size()));
-    const bool done = file && std::memcmp(now.data(), entry.data.data(), now.size()) == 0;
-    journal_->note(done ? Note::kDone : Note::kNotDone, entry.number);
-  }
+  if (plan_.record_disk) note_what_was_done(journal_, children_.pid(child_of_[place]));
 }
 
 void Crowd::kill_all() {
@@ -153,6 +168,7 @@ void Crowd::stop() {
     const ChildEnd end = children_.wait(child);
     if (plan_.pace.die_one_in != 0 && end.signal == SIGKILL) {
       journal_->note(Note::kDied, static_cast<std::uint64_t>(children_.pid(child)));
+      if (plan_.record_disk) note_what_was_done(journal_, children_.pid(child));
       continue;
     }
     EXPECT_TRUE(end.succeeded()) << "a worker ended with exit code " << end.exit_code << ", signal " << end.signal;

@@ -30,6 +30,10 @@ struct RunPlan {
   bool record_disk = true;  // false: notes only, at the disk's own pace
 };
 
+// A write or new length that its killed process may have died in either happened or not, for survivors and disk alike: notes what its file
+// shows. REQUIRES: the journal says that it died. Others may be appending: their last operations are not looked at.
+void note_what_was_done(Journal *journal, std::int32_t process);
+
 // Runs one crowd of workers in `folder`; every hand over of the domain is examined and recorded.
 class Crowd {
  public:
@@ -52,7 +56,6 @@ class Crowd {
   void spawn(std::size_t place);
   void kill(std::size_t place);
   void replace_the_dead();
-  void note_what_was_done(std::int32_t process);
 
   std::string folder_;
   RunPlan plan_;

@@ -185,11 +185,15 @@ void SimulatedDisk::make_durable(File *file, std::vector<Write> *writes, std::ui
   *writes = std::move(left);
 }
 
+// The last certain length recorded before `before` stands in the place of all before it, uncertain ones too.
 void SimulatedDisk::make_length_durable(File *file, std::uint64_t before) {
-  for (const Length &length : file->lengths) {
-    if (length.number < before && !length.uncertain) file->durable_bytes = length.bytes;
+  auto open = file->lengths.begin();
+  for (auto at = open; at != file->lengths.end() && at->number < before; ++at) {
+    if (at->uncertain) continue;
+    file->durable_bytes = at->bytes;
+    open = std::next(at);
   }
-  std::erase_if(file->lengths, [before](const Length &length) { return length.number < before && !length.uncertain; });
+  file->lengths.erase(file->lengths.begin(), open);
 }
 
 void SimulatedDisk::sync_file(File *file, std::uint64_t before) {
