@@ -102,6 +102,16 @@ if(TMH_HAVE_RTM_EMULATION)
   endforeach()
 endif()
 
+# Programs with RTM code once more, on the emulator: "program;gtest filter".
+if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
+  foreach(run "rtm_test" "line_capacity_test" "multi_recall_test;*Rtm*" "history_multi_test;*Rtm*Adaptive*")
+    list(POP_FRONT run name)
+    add_test(NAME emulated.${name} COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/rtm_emulated.py"
+             --tool "$<TARGET_FILE:tmh_tool>" "$<TARGET_FILE:${name}>" ${run})
+    set_tests_properties(emulated.${name} PROPERTIES LABELS multi RUN_SERIAL TRUE TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+  endforeach()
+endif()
+
 # The house: rules about the tree, each with a test that the rule can be broken, and the installed package.
 # tmh_add_house_test(<name> <script> [arguments...]): exit status 77 and "SKIPPED: why" means skipped.
 function(tmh_add_house_test name script)
