@@ -18,6 +18,7 @@ using tmh::test::StreamState;
 
 constexpr std::uint64_t kInstructions = 2'000'000;
 constexpr std::size_t kStreamInstructions = 100;
+constexpr int kTries = 3;
 constexpr std::uint64_t kArithmeticFlags = 0x8D5;
 
 void randomize(std::mt19937_64 *random, StreamState *state) {
@@ -52,7 +53,7 @@ TEST(RtmEmulationStreams, RandomInstructionsDoTheSameInsideAndOutside) {
   tmh::test::StreamRunner runner;
   static StreamState start, state;
   tmh_rtm_emulation_counters counters{};
-  std::size_t streams = 0, faulted = 0, committed = 0;
+  std::size_t streams = 0, faulted = 0, committed = 0, zeros = 0;
   for (; counters.instructions < kInstructions; ++streams) {
     ASSERT_LT(streams, 20 * kInstructions / kStreamInstructions) << "most streams do not run";
     const Stream stream = tmh::test::random_stream(&random, kStreamInstructions);
@@ -64,9 +65,13 @@ TEST(RtmEmulationStreams, RandomInstructionsDoTheSameInsideAndOutside) {
     }
     const StreamState plain = state;
     const auto stack = runner.stack();
-    // The transaction's state lies where the plain one lay: addresses are results, too.
-    state = start;
-    runner.run_transaction(stream, &state);
+    // Status 0 once in a while is no difference: pages that the kernel has taken meanwhile, as on hardware. What is unsupported is counted.
+    for (int tries = 0; tries < kTries; ++tries) {
+      state = start;  // lies where the plain one lay: addresses are results, too
+      runner.run_transaction(stream, &state);
+      if (static_cast<std::uint32_t>(state.status) != 0) break;
+      ++zeros;
+    }
     tmh_rtm_emulation_get_counters(&counters);
     ASSERT_EQ(state.status, ~std::uint64_t{0}) << "stream " << streams << " aborted:\n"
                                                << tmh::test::disassembled(stream);
@@ -79,6 +84,7 @@ TEST(RtmEmulationStreams, RandomInstructionsDoTheSameInsideAndOutside) {
   std::printf("%llu instructions in %zu transactions were the same; %zu streams faulted outside and were left out\n",
               static_cast<unsigned long long>(counters.instructions), committed, faulted);
   EXPECT_LT(faulted, streams / 10);
+  EXPECT_LT(zeros, 100U) << counters.page_faults << " page faults, " << counters.system_calls << " system calls";
 }
 
 }  // namespace
