@@ -303,6 +303,20 @@ TEST_F(RtmEmulation, AnAbortBringsBackAllRegisters) {
   EXPECT_EQ(status, 9u << 24 | 1u);
 }
 
+// 13 bytes with prefixes that mean nothing; the emulator's form has a displacement that is three bytes longer, and a processor takes 15.
+TEST_F(RtmEmulation, InstructionsWithIdlePrefixesDoNotOutgrowTheProcessor) {
+  std::uint64_t words[2] = {1, 2};
+  EXPECT_EQ(attempt([&] {  // rep rex.b data16 rex.wrxb rex rex.w addq $0x01020304, 8(%rcx)
+              asm volatile(".byte 0xf3, 0x41, 0x66, 0x4f, 0x40, 0x48, 0x81, 0x41, 0x08\n\t.long 0x01020304"
+                           :
+                           : "c"(words)
+                           : "memory", "cc");
+            }),
+            kRtmCommitted);
+  EXPECT_EQ(words[0], 1u);
+  EXPECT_EQ(words[1], 0x01020306u);
+}
+
 TEST_F(RtmEmulation, VectorRegistersOutliveSeveralTransactions) {
   alignas(32) std::uint64_t in[4] = {1, 2, 3, 4}, out[4] = {};
   asm volatile(

@@ -64,16 +64,27 @@ bool set_memory(const Decoded &decoded, const ZydisDecodedOperand &operand, Op *
   return op->memory.segment != 2 && op->memory_bytes <= kScratchBytes;
 }
 
-// The instruction again, with its memory operand in scratch; the bytes behind the operand, an immediate, stay.
-// Prefixes that say how to find the operand are left out. With a base that is rip, X and B of REX, VEX and EVEX mean nothing.
+// Says nothing about what the instruction does to its operands: how to find memory (which lies in scratch), a REX that no opcode follows, a
+// prefix that comes once more.
+bool is_idle_prefix(const ZydisDecodedInstruction &instruction, const std::uint8_t *bytes, std::size_t at) noexcept {
+  const std::uint8_t byte = bytes[at];
+  const std::size_t count = instruction.raw.prefix_count;
+  if (byte == 0x64 || byte == 0x65 || byte == 0x67 || byte == 0x2E || byte == 0x36 || byte == 0x3E || byte == 0x26)
+    return true;
+  if ((byte & 0xF0u) == 0x40 && at + 1 < count) return true;
+  for (std::size_t i = at + 1; i < count; ++i)
+    if (bytes[i] == byte) return true;
+  return false;
+}
+
+// The instruction again, with its memory operand in scratch; the bytes behind the operand, an immediate, stay. A displacement of four bytes
+// makes it longer: idle prefixes are left out, so that it stays within the 15 bytes that a processor takes.
+// With a base that is rip, X and B of REX, VEX and EVEX mean nothing.
 void emit_with_scratch(const ZydisDecodedInstruction &instruction, const std::uint8_t *bytes, const void *scratch,
                        Emitter *emit) noexcept {
-  const auto is_address_prefix = [](std::uint8_t byte) {
-    return byte == 0x64 || byte == 0x65 || byte == 0x67 || byte == 0x2E || byte == 0x36 || byte == 0x3E || byte == 0x26;
-  };
   const std::size_t modrm = instruction.raw.modrm.offset;
   for (std::size_t i = 0; i < modrm; ++i)
-    if (i >= instruction.raw.prefix_count || !is_address_prefix(bytes[i])) emit->byte(bytes[i]);
+    if (i >= instruction.raw.prefix_count || !is_idle_prefix(instruction, bytes, i)) emit->byte(bytes[i]);
   emit->byte((bytes[modrm] & 0x38u) | 0x05u);
   const bool has_sib = (bytes[modrm] & 7) == 4;
   const std::size_t behind = modrm + 1 + (has_sib ? 1 : 0) + instruction.raw.disp.size / 8;
