@@ -125,55 +125,53 @@ TEST_F(RtmMultiTest, ThreadsOfProcessesAtAllLevelsKeepTheSum) {
 }
 
 // As history_multi_test, but two of the processes run nearly everything in RTM, and the third is often away, so that they can.
-TEST_F(RtmMultiTest, HistoriesAreRight) {
+class RtmHistoryTest : public RtmMultiTest, public testing::WithParamInterface<Mode> {};
+
+TEST_P(RtmHistoryTest, IsRight) {
+  const Mode &mode = GetParam();
+  if (const std::string why = why_unavailable(mode); !why.empty()) GTEST_SKIP() << why;
   const std::uint64_t steps = 10 * environment_number("TMH_HISTORY_STEPS", 300);
-  for (const Mode &mode : kModes) {
-    if (mode.line != LineChoice::kRtm) continue;
-    if (const std::string why = why_unavailable(mode); !why.empty()) {
-      std::printf("SKIPPED %s: %s\n", mode.name, why.c_str());
-      continue;
-    }
-    SCOPED_TRACE(mode.name);
-    const TempFolder folder;
-    const DomainOptions options = options_for(mode);
-    const std::uint64_t first_seed = seed();
-    Recorder recorder(5, 400 * steps + kEntriesPerStep);
-    expect_child("set-up", [&] {
-      Board board(folder.path(), options);
+  const DomainOptions options = options_for(mode);
+  const std::uint64_t first_seed = seed();
+  Recorder recorder(5, 400 * steps + kEntriesPerStep);
+  expect_child("set-up", [&] {
+    Board board(folder_.path(), options);
+    Player player(board, recorder.open_lane());
+    Workload(player, first_seed).set_up();
+    board.close();
+  });
+  Shared<std::atomic<std::uint64_t>> in_hardware, ready;
+  Children children;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    children.spawn("worker " + std::to_string(i), [&, i] {
+      const bool is_rtm = i != 0;
+      Board board(folder_.path(), options);
       Player player(board, recorder.open_lane());
-      Workload(player, first_seed).set_up();
+      if (is_rtm) player.play_at(PlaysAt::kFirstLines);
+      Workload workload(player, first_seed + 1 + i);
+      ready->fetch_add(1);
+      ASSERT_TRUE(poll_until([&] { return ready->load() == 3; }));
+      for (std::uint64_t step = 0; step < (is_rtm ? steps : steps / 20) && player.lane().has_room(kEntriesPerStep);
+           ++step) {
+        if (is_rtm)
+          workload.update_step();
+        else
+          workload.step();
+        if (!is_rtm) usleep(200);
+      }
+      in_hardware->fetch_add(board.line_site().report().hardware_commits);
       board.close();
     });
-    Shared<std::atomic<std::uint64_t>> in_hardware, ready;
-    Children children;
-    for (std::uint64_t i = 0; i < 3; ++i) {
-      children.spawn("worker " + std::to_string(i), [&, i] {
-        const bool is_rtm = i != 0;
-        Board board(folder.path(), options);
-        Player player(board, recorder.open_lane());
-        if (is_rtm) player.play_at(PlaysAt::kFirstLines);
-        Workload workload(player, first_seed + 1 + i);
-        ready->fetch_add(1);
-        ASSERT_TRUE(poll_until([&] { return ready->load() == 3; }));
-        for (std::uint64_t step = 0; step < (is_rtm ? steps : steps / 20) && player.lane().has_room(kEntriesPerStep);
-             ++step) {
-          if (is_rtm)
-            workload.update_step();
-          else
-            workload.step();
-          if (!is_rtm) usleep(200);
-        }
-        in_hardware->fetch_add(board.line_site().report().hardware_commits);
-        board.close();
-      });
-    }
-    children.expect_success();
-    audit_alone(folder.path(), options, &recorder);
-    (void)expect_right_history(recorder, mode.name);
-    std::printf("%llu commits in hardware\n", static_cast<unsigned long long>(in_hardware->load()));
-    EXPECT_GT(in_hardware->load(), 0U);
   }
+  children.expect_success();
+  audit_alone(folder_.path(), options, &recorder);
+  (void)expect_right_history(recorder, mode.name);
+  std::printf("%llu commits in hardware\n", static_cast<unsigned long long>(in_hardware->load()));
+  EXPECT_GT(in_hardware->load(), 0U);
 }
+
+// Those with RTM.
+INSTANTIATE_TEST_SUITE_P(Modes, RtmHistoryTest, testing::ValuesIn(std::begin(kModes) + 8, std::end(kModes)), mode_name);
 
 // A query has seen nothing of what happened to page 1; then it must not see what happened after that, to page 0, in RTM.
 std::uint64_t effect_without_cause(bool plants) {
