@@ -3,6 +3,8 @@
 // Invariants: (1) every word is as the last recovered commit left it: nothing of a later one, all of the earlier ones. (2) strict commits
 //             that returned are there, also when shared memory is lost. (3) buffered ones that returned are there when it is not.
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -101,6 +103,48 @@ TEST_P(KillHybridRecoveryTest, TheNextOpenFindsAPrefixWithAllThatWasAcknowledged
     }
   }
 }
+
+// The flusher dies between a write and its publication, after another thread has committed more. What it had begun is of one cut, and that later
+// commit of none.
+class KillWhileLoggingTest : public testing::TestWithParam<Step> {};
+
+std::atomic<Step> awaited_step;
+std::atomic<bool> at_step, goes_on;
+
+TEST_P(KillWhileLoggingTest, WhatWasAcknowledgedMeanwhileIsSalvaged) {
+  const TempFolder folder;
+  const std::string path = folder / "domain";
+  const ChildEnd end = run_in_child("victim", [&] {
+    auto *table = new Table(path, Durability::kBuffered);  // never closed
+    const Site lines(table->domain, "lines", "on-capacity"), pages(table->domain, "pages", "always");
+    awaited_step = GetParam();
+    platform::set_step_hook([](Step step) {
+      if (step != awaited_step.load()) return;
+      at_step = true;
+      while (!goes_on) sched_yield();
+      (void)raise(SIGKILL);
+    });
+    atomically(lines, [&] { store(*table, 1); });
+    ASSERT_TRUE(poll_until([] { return at_step.load(); })) << "nobody writes the log";
+    atomically(lines, [&] { store(*table, 2); });
+    atomically(pages, [&] { store(*table, 3); });
+    goes_on = true;
+    for (;;) pause();
+  });
+  ASSERT_EQ(end.signal, SIGKILL);
+  const Table table(path, Durability::kBuffered);
+  EXPECT_EQ(query(table.domain, [&] { return table.word(0).load(); }), 3U);
+  query(table.domain, [&] { expect_prefix(table, 3); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, KillWhileLoggingTest,
+                         testing::Values(Step::kLogCut, Step::kLogWrite, Step::kLogWritten, Step::kLogPointFilled,
+                                         Step::kLogPointCounted),
+                         [](const testing::TestParamInfo<Step> &one) {
+                           std::string name = platform::step_name(one.param);
+                           for (char &c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
 
 std::string case_name(const testing::TestParamInfo<std::tuple<Durability, std::uint32_t>> &one) {
   std::string name = std::string(to_string(std::get<0>(one.param))) + "_" +

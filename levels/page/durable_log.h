@@ -75,7 +75,7 @@ class DurableLog {
   // Makes log files until the next `files_ahead` * file_bytes have room.
   [[nodiscard]] Errc prepare_files(std::uint64_t files_ahead) noexcept;
   // Writes whatever is published, without any lock. REQUIRES: alone in the domain.
-  [[nodiscard]] Errc write_alone() noexcept { return write_published(); }
+  [[nodiscard]] Errc write_alone() noexcept;
   // First record of a generation. REQUIRES: alone, the point stands at a block boundary.
   [[nodiscard]] Errc write_open(const storage::OpenPayloadV1 &open) noexcept;
 

@@ -33,6 +33,13 @@ Errc DurableLog::fail_log(Errc error) noexcept {
   return fail(error, detail);
 }
 
+// What a dead writer had begun has a cut of its own; what was published after that needs another one.
+Errc DurableLog::write_alone() noexcept {
+  const std::uint64_t cuts = state().cuts;
+  if (const Errc error = write_published(); error != Errc::kOk) return error;
+  return lower_ != nullptr && state().cuts == cuts ? write_published() : Errc::kOk;
+}
+
 // Tells followers when it began and how long writes take.
 Errc DurableLog::timed_write() noexcept {
   LogState &s = state();
