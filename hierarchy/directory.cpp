@@ -234,6 +234,22 @@ Release Directory::release_to_hardware(PageId page) noexcept {
   return Release::kReleased;
 }
 
+void Directory::open_ahead(PageId page) noexcept {
+  switch (record(page).level.load(std::memory_order_relaxed)) {
+    case PageLevel::kHardware:
+      hardware_.came(page);
+      return;
+    case PageLevel::kPages:
+      return;
+    case PageLevel::kLines:
+      break;
+  }
+  const line::LineWord *words = lines_.page_words(page);
+  for (std::size_t i = 0; i < storage::kLinesPerPage; ++i)
+    if (words[i].load(std::memory_order_relaxed) != 0) return;
+  (void)release_to_hardware(page);
+}
+
 Release Directory::release(PageId page) noexcept {
   DirectoryRecord &r = record(page);
   switch (r.level.load(std::memory_order_relaxed)) {

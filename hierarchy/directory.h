@@ -57,6 +57,9 @@ class Directory final : public page::LowerLevel {
   [[nodiscard]] Release release(storage::PageId page) noexcept;
   // The same to the hardware level: from level 2, or from software lines where nobody needs to be asked.
   [[nodiscard]] Release release_to_hardware(storage::PageId page) noexcept;
+  // The same of a page that nobody has asked for yet, where nobody has to give anything up: one that no level has ever had; or that is there
+  // already, which followers who have lost it are told again.
+  void open_ahead(storage::PageId page) noexcept;
   // REQUIRES the domain lock. FAILs the running instances that may use the page.
   void fail_users(storage::PageId page) noexcept;
 

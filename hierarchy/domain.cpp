@@ -49,24 +49,31 @@ std::shared_ptr<SegmentImpl> find_segment(const void *address) noexcept {
   return nullptr;
 }
 
-// Of the heap's calls, which work on pages.
 std::shared_ptr<DomainImpl> owner_of(const SegmentImpl &segment) {
-  need_pages();
   auto domain = segment.domain.lock();
   if (domain == nullptr) {
+    need_pages();
     platform::fail(Errc::kNotInitialized, segment.name + ": its domain is closed");
     raise(Errc::kNotInitialized);
   }
   return domain;
 }
 
-void *allocate_in(const SegmentImpl &segment, std::size_t bytes, std::size_t alignment) {
+// The heap is plain code: it works on pages, or in RTM.
+storage::HeapContext heap_of(const SegmentImpl &segment) {
   const auto domain = owner_of(segment);
+  if (!runs_in_hardware(domain->lines())) need_pages();
   storage::HeapContext context;
   check(domain->heap_context(segment, &context));
+  return context;
+}
+
+void *allocate_in(const SegmentImpl &segment, std::size_t bytes, std::size_t alignment) {
+  storage::HeapContext context = heap_of(segment);
   Errc why = Errc::kOk;
   void *memory = storage::heap_allocate(context, bytes, alignment, &why);
   if (memory == nullptr) {
+    leave_hardware();  // which could not tell why
     platform::fail(why, segment.name + ": allocating " + std::to_string(bytes) + " bytes");
     raise(why);
   }
@@ -74,10 +81,9 @@ void *allocate_in(const SegmentImpl &segment, std::size_t bytes, std::size_t ali
 }
 
 void deallocate_in(const SegmentImpl &segment, void *pointer, std::size_t bytes) {
-  const auto domain = owner_of(segment);
-  storage::HeapContext context;
-  check(domain->heap_context(segment, &context));
+  storage::HeapContext context = heap_of(segment);
   if (const Errc why = storage::heap_deallocate(context, pointer, bytes); why != Errc::kOk) {
+    leave_hardware();
     platform::fail(why, segment.name + ": freeing a pointer");
     raise(why);
   }
@@ -172,6 +178,7 @@ const std::string &Segment::name() const noexcept {
 }
 void Segment::grow(std::uint64_t new_size_bytes) const {
   const detail::SegmentImpl &segment = required(impl_);
+  detail::need_pages();
   check(detail::owner_of(segment)->grow(segment.number, new_size_bytes));
 }
 std::error_code Segment::grow(std::uint64_t new_size_bytes, std::error_code &ec) const noexcept {
@@ -185,11 +192,11 @@ void Segment::deallocate(void *pointer, std::size_t bytes) const {
 }
 void **Segment::root_cell(std::string_view name, std::uint64_t type_bytes) const {
   const detail::SegmentImpl &segment = required(impl_);
-  storage::HeapContext context;
-  check(detail::owner_of(segment)->heap_context(segment, &context));
+  storage::HeapContext context = detail::heap_of(segment);
   Errc why = Errc::kOk;
   void **cell = storage::heap_root_cell(context, name, type_bytes, &why);
   if (cell == nullptr) {
+    detail::leave_hardware();
     platform::fail(why, segment.name + ": root '" + std::string(name) + "'");
     detail::raise(why);
   }

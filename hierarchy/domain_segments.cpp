@@ -303,9 +303,11 @@ std::shared_ptr<SegmentImpl> DomainImpl::segment_at(const void *address) noexcep
 
 Errc DomainImpl::heap_context(const SegmentImpl &segment, storage::HeapContext *out) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
-  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "allocation outside an instance");
+  if (!runs_here() && !runs_in_hardware(lines_.get()))
+    return fail(Errc::kEndWithoutBegin, "allocation outside an instance");
   if (segment.layout != Layout::kHeap) return fail(Errc::kNotAHeap, segment.name + " is a raw segment");
   const auto grow_segment = [](void *context, std::uint64_t size_bytes, Errc *why) noexcept {
+    leave_hardware();
     const auto *growing = static_cast<const SegmentImpl *>(context);
     const auto owner = growing->domain.lock();
     *why = owner == nullptr ? Errc::kNotInitialized : owner->grow(growing->number, size_bytes);

@@ -135,12 +135,19 @@ void HardwareLines::follow_locked() noexcept {
   // The last move of each page decides.
   std::stable_sort(moves_.begin(), moves_.end(),
                    [](const HardwareMove &a, const HardwareMove &b) { return a.page < b.page; });
-  for (std::size_t i = 0; i < moves_.size(); ++i) {
-    if (i + 1 < moves_.size() && moves_[i + 1].page == moves_[i].page) continue;
-    if (moves_[i].came)
-      open_page(moves_[i].page);
-    else
-      close_page(moves_[i].page);
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < moves_.size(); ++i) {
+    if (moves_[i].page != moves_[last].page) ++last;
+    moves_[last] = moves_[i];
+  }
+  if (!moves_.empty()) moves_.resize(last + 1);
+  for (const HardwareMove &move : moves_)
+    if (!move.came) close_page(move.page);
+  std::erase_if(moves_, [](const HardwareMove &move) { return !move.came; });
+  for (std::size_t i = 0, run = 1; i < moves_.size(); i += run, run = 1) {
+    const auto at = [this, i](std::size_t j) { return static_cast<std::uint64_t>(moves_[i + j].page); };
+    while (i + run < moves_.size() && at(run) == at(0) + run && at(run) % kBlockPages != 0) ++run;
+    open_run(moves_[i].page, run);
   }
   if (open_list_.size() > tidy_at_) tidy_open_list();
   followed_.store(epoch, std::memory_order_seq_cst);
@@ -172,17 +179,23 @@ void HardwareLines::close_page(PageId page) noexcept {
   platform::drop(view->view + storage::page_offset(page), kPageBytes);
 }
 
-// Also when it is open already: the kernel may have taken the page back, or made it read-only to write it to its file.
-void HardwareLines::open_page(PageId page) noexcept {
-  LineView *view = find(storage::segment_number(page));
+// Also when they are open already: the kernel may have taken a page back, or made it read-only to write it to its file. REQUIRES: in one block.
+void HardwareLines::open_run(PageId first, std::uint64_t count) noexcept {
+  LineView *view = find(storage::segment_number(first));
   if (view == nullptr) return;
-  const auto index = static_cast<std::uint64_t>(storage::page_index(page));
-  if (!platform::populate(view->view + storage::page_offset(page), kPageBytes, true)) return;  // found at level 2 again
-  std::byte &is_open = view->is_open.base()[index];
-  if (is_open != std::byte{0}) return;
-  is_open = std::byte{1};
-  open_list_.push_back(page);
-  drop_neighbours(*view, index);
+  const auto index = static_cast<std::uint64_t>(storage::page_index(first));
+  std::byte *at = view->view + storage::page_offset(first);
+  const bool all = platform::populate(at, count * kPageBytes, true);
+  bool any_new = false;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (!all && !platform::populate(at + i * kPageBytes, kPageBytes, true)) continue;  // found at level 2 again
+    std::byte &is_open = view->is_open.base()[index + i];
+    if (is_open != std::byte{0}) continue;
+    is_open = std::byte{1};
+    any_new = true;
+    open_list_.push_back(PageId{static_cast<std::uint64_t>(first) + i});
+  }
+  if (any_new) drop_neighbours(*view, index);
 }
 
 // A file system with large folios (tmpfs with huge=) maps pages beside the one that was asked for.

@@ -65,7 +65,7 @@ class HardwareLines final : public line::RtmGate {
   void close_all() noexcept;
   void tidy_open_list() noexcept;
   void close_page(storage::PageId page) noexcept;
-  void open_page(storage::PageId page) noexcept;
+  void open_run(storage::PageId first, std::uint64_t count) noexcept;
   void drop_neighbours(LineView &view, std::uint64_t page_index) noexcept;
 
   page::DomainMemory &memory_;

@@ -50,7 +50,7 @@ struct HardwareMove {
 class HardwarePages {
  public:
   // Moves that can be followed. More at once, in 100 ms of the fastest, and a process begins anew with no page open.
-  static constexpr std::uint64_t kMoves = 1u << 14;
+  static constexpr std::uint64_t kMoves = 1u << 16;
 
   explicit HardwarePages(line::LineMemory &lines) noexcept : lines_(lines) {}
   // REQUIRES the folder lock, and that `lines` is open.

@@ -71,6 +71,7 @@ class LineDomain final : public line::Upper {
 
  private:
   [[nodiscard]] bool is_look_due() noexcept;
+  void open_ahead() noexcept;
   [[nodiscard]] hierarchy::Release try_release(storage::PageId page, bool fail_users, bool look_for_dead) noexcept;
 
   page::DomainMemory &memory_;
@@ -83,6 +84,9 @@ class LineDomain final : public line::Upper {
   page::DurableLog *log_ = nullptr;
   std::unique_ptr<LineLog> line_log_;           // durable domains
   std::atomic<std::uint64_t> next_look_ns_{0};  // relaxed: a hint
+  // Of give_to_hardware(): the pages that were found, and the last run that was opened with them.
+  std::vector<storage::PageId> fresh_;
+  storage::PageId ahead_begin_{}, ahead_end_{};
   std::mutex threads_mutex_;
   std::vector<std::unique_ptr<line::SoftwareThread>> threads_;
   const std::uint64_t

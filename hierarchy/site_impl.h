@@ -112,6 +112,10 @@ void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noe
 // An instance committed at level 1.
 void learn_line_commit(SiteImpl &site) noexcept;
 
+// In RTM: aborts, for level 2 to go on. Else nothing.
+void leave_hardware() noexcept;
+// Does this thread run an instance of that domain in RTM?
+[[nodiscard]] bool runs_in_hardware(const LineDomain *domain) noexcept;
 // In a body that runs at level 1 or in a thread's view: ends the attempt, because what it is about to do needs level 2 on the process's
 // view. Throws LineAbort. Else nothing.
 void need_pages();

@@ -204,8 +204,16 @@ void run_actions(bool committed) {
   for (const auto &action : committed ? due.on_commit : due.on_abort) action();
 }
 
-void need_pages() {
+void leave_hardware() noexcept {
   if (hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
+}
+
+bool runs_in_hardware(const LineDomain *domain) noexcept {
+  return hardware_run.depth != 0 && hardware_run.domain == domain;
+}
+
+void need_pages() {
+  leave_hardware();
   if (line_run.depth != 0) line_run.thread->fail(AbortCause::kNeedsPages);
   need_process_view();
 }
@@ -215,7 +223,7 @@ void need_process_view() {
 }
 
 bool runs_at_lines(const LineDomain *domain) noexcept {
-  if (hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
+  leave_hardware();
   return line_run.depth != 0 && line_run.domain == domain;
 }
 

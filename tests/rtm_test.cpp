@@ -120,21 +120,19 @@ TEST_F(RtmTest, PlainBodyInsideSoftwareLinesEscalates) {
 }
 
 TEST_F(RtmTest, WhatOnlyLevelTwoCanDoRunsThere) {
-  Domain domain = Domain::open(folder_.path(), hybrid_options());
-  const Segment heap = domain.map("heap");
-  const Site site(domain, "allocates", "on-capacity", BodyKind::kPlain);
-  void *memory = atomically(site, [&] { return heap.allocate(100); });
-  EXPECT_NE(memory, nullptr);
+  const RtmTable table(folder_.path());
+  const Site site = table.plain_site("on-capacity");
   int commits = 0;
   atomically(site, [&] {
-    std::memset(memory, 1, 100);
+    ++table.word(1);
     on_commit([&] { ++commits; });
   });
   EXPECT_EQ(commits, 1);
-  atomically(site, [&] { atomically(domain, [&] { heap.deallocate(memory); }); });
-  EXPECT_GE(site.report().page_commits, 3U);
-  const Site never(domain, "never", "never", BodyKind::kPlain);
-  expect_error(Errc::kNeedsPages, [&] { atomically(never, [&] { (void)heap.allocate(8); }); });
+  atomically(site, [&] { atomically(table.domain, [&] { ++table.word(1); }); });
+  EXPECT_GE(site.report().page_commits, 2U);
+  EXPECT_EQ(table.committed(1), 2U);
+  const Site never(table.domain, "never", "never", BodyKind::kPlain);
+  expect_error(Errc::kNeedsPages, [&] { atomically(never, [&] { on_commit([] {}); }); });
 }
 
 TEST_F(RtmTest, InsideAnotherDomainsInstanceItIsRefused) {

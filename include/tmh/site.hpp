@@ -3,7 +3,7 @@
 //            The same body then runs at either level. Or it is plain (BodyKind::kPlain): level 1 is then RTM, where the machine has it, and
 //            nothing elsewhere. In a page domain every site runs at level 2, and its body is plain unless it says otherwise.
 // RTM:       a body between XBEGIN and XEND runs as it is, with two differences: an aborted attempt leaves no trace in locals either, and what
-//            enters the kernel (or waits) aborts it, so that it runs at level 2.
+//            enters the kernel (or waits) aborts it, so that it runs at level 2. Allocation in a heap segment runs inside, until that must grow.
 // Sharing:   a Site is one process's; any number of its threads use it at once. At level 1 their instances run in parallel. At level 2 so do
 //            instrumented ones, where threads have views of their own (DomainOptions::thread_views); plain ones run one after the other.
 // Contexts:  as domain.hpp.
