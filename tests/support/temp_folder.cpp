@@ -1,13 +1,15 @@
 // tests/support/temp_folder.cpp -- mkdtemp, and small file helpers.
 #include "tests/support/temp_folder.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 
 namespace tmh::test {
@@ -29,10 +31,28 @@ std::string memory_folder() {
   return access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path().string();
 }
 
-std::string read_file(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+std::string read_file(const std::string &path, std::size_t bytes_max) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw std::runtime_error("cannot read " + path);
+  struct stat status {};
+  fstat(fd, &status);
+  std::string bytes;
+  // Room: one more than there should be: so that the end is seen in the first round. /proc says 0, and files grow.
+  bool is_broken = false;
+  std::size_t room = static_cast<std::size_t>(status.st_size) + 1, count = 0;
+  for (;;) {
+    bytes.resize(std::min(bytes_max, room));
+    const ssize_t more = read(fd, bytes.data() + count, bytes.size() - count);
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) is_broken = true;
+    if (more <= 0) break;
+    count += static_cast<std::size_t>(more);
+    if (count == room) room = 2 * room + 4096;
+  }
+  close(fd);
+  if (is_broken) throw std::runtime_error("cannot read " + path);
+  bytes.resize(count);
+  return bytes;
 }
 
 void write_file(const std::string &path, const std::string &bytes) {
