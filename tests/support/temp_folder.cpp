@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,7 +29,12 @@ TempFolder::~TempFolder() {
 }
 
 std::string memory_folder() {
-  return access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+  // A container's /dev/shm may have 64 MiB: too little for some tests at once, and a full one kills them (SIGBUS).
+  constexpr std::uint64_t kFreeBytesMin = 1u << 30;
+  struct statvfs status {};
+  const bool is_roomy = access("/dev/shm", W_OK | X_OK) == 0 && statvfs("/dev/shm", &status) == 0 &&
+                        status.f_bavail * status.f_frsize >= kFreeBytesMin;
+  return is_roomy ? "/dev/shm" : std::filesystem::temp_directory_path().string();
 }
 
 std::string read_file(const std::string &path, std::size_t bytes_max) {

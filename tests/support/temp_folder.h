@@ -25,7 +25,7 @@ class TempFolder {
   pid_t owner_;
 };
 
-// Memory where there is some (/dev/shm), else the usual place: for tests that sync thousands of times and ask nothing of the disk.
+// Memory where there is enough (1 GiB in /dev/shm), else the usual place: for tests that sync thousands of times and ask nothing of the disk.
 [[nodiscard]] std::string memory_folder();
 
 // The file as bytes, or its first bytes_max ones; throws when it cannot be read.
