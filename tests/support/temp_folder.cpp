@@ -43,8 +43,8 @@ std::string read_file(const std::string &path, std::size_t bytes_max) {
   struct stat status {};
   fstat(fd, &status);
   std::string bytes;
-  // Room: one more than there should be: so that the end is seen in the first round. /proc says 0, and files grow.
   bool is_broken = false;
+  // One byte more than there should be: the next read tells whether that was the end. /proc says 0, and files grow.
   std::size_t room = static_cast<std::size_t>(status.st_size) + 1, count = 0;
   for (;;) {
     bytes.resize(std::min(bytes_max, room));
