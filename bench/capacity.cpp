@@ -287,9 +287,9 @@ class CapacityBench {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app{"Abort codes by working-set size: the capacity model, theory, and RTM where it works"};
+  tmh::bench::CommandLine app{"Abort codes by working-set size: the capacity model, theory, and RTM where it works"};
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--model", options.model, "capacity model, e.g. 32KiB/8/64")->capture_default_str();
-  app.add_option("--attempts", options.attempts, "of each working-set size")->capture_default_str();
+  app.add_option("--model", options.model, "capacity model, e.g. 32KiB/8/64").capture_default_str();
+  app.add_option("--attempts", options.attempts, "of each working-set size").capture_default_str();
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::CapacityBench(options).run(); });
 }

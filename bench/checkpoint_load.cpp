@@ -13,8 +13,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include <tmh/transaction.hpp>
 
 #include "bench/support/clock.h"
@@ -198,12 +196,12 @@ class CheckpointLoad {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app("Latency of strict commits while checkpoints are taken", "checkpoint_load");
+  tmh::bench::CommandLine app("Latency of strict commits while checkpoints are taken", "checkpoint_load");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--seconds", options.seconds, "how long")->capture_default_str();
-  app.add_option("--processes", options.processes, "committers")->capture_default_str()->check(CLI::Range(1, 32));
-  app.add_option("--pages", options.pages, "pages of the segment")->capture_default_str();
-  app.add_option("--pages-per-commit", options.pages_per_commit, "pages that a commit writes")->capture_default_str();
-  app.add_option("--rest-ms", options.rest_ms, "between two checkpoints")->capture_default_str();
+  app.add_option("--seconds", options.seconds, "how long").capture_default_str();
+  app.add_option("--processes", options.processes, "committers").capture_default_str().check_range(1, 32);
+  app.add_option("--pages", options.pages, "pages of the segment").capture_default_str();
+  app.add_option("--pages-per-commit", options.pages_per_commit, "pages that a commit writes").capture_default_str();
+  app.add_option("--rest-ms", options.rest_ms, "between two checkpoints").capture_default_str();
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::CheckpointLoad(options).run(); });
 }

@@ -206,14 +206,15 @@ class Concurrency {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app("Independent transactions on several processes: tests A, B and C of the LIBXAC thesis", "concurrency");
+  tmh::bench::CommandLine app("Independent transactions on several processes: tests A, B and C of the LIBXAC thesis",
+                              "concurrency");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured")->capture_default_str();
-  app.add_option("--transactions-a", options.transactions_a, "transactions of test A")->capture_default_str();
-  app.add_option("--transactions-b", options.transactions_b, "transactions of test B")->capture_default_str();
-  app.add_option("--transactions-c", options.transactions_c, "transactions of test C")->capture_default_str();
+  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str();
+  app.add_option("--transactions-a", options.transactions_a, "transactions of test A").capture_default_str();
+  app.add_option("--transactions-b", options.transactions_b, "transactions of test B").capture_default_str();
+  app.add_option("--transactions-c", options.transactions_c, "transactions of test C").capture_default_str();
   app.add_option("--processes", options.processes, "numbers of processes; 1 must be among them")
-      ->capture_default_str()
-      ->delimiter(',');
+      .capture_default_str()
+      .delimiter(',');
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::Concurrency(options).run(); });
 }

@@ -377,18 +377,17 @@ class Contention {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app("Conflict policies and backoff on a bank of few pages", "contention");
+  tmh::bench::CommandLine app("Conflict policies and backoff on a bank of few pages", "contention");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured")->capture_default_str();
-  app.add_option("--pages", options.pages, "pages of the bank, 64 accounts each")->capture_default_str();
+  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str();
+  app.add_option("--pages", options.pages, "pages of the bank, 64 accounts each").capture_default_str();
   app.add_option("--transactions", options.transactions_lazy, "transfers of all processes together, lazy detection")
-      ->capture_default_str();
-  app.add_option("--transactions-eager", options.transactions_eager, "the same, eager detection")
-      ->capture_default_str();
-  app.add_option("--seconds-max", options.seconds_max, "when a configuration is cut off")->capture_default_str();
+      .capture_default_str();
+  app.add_option("--transactions-eager", options.transactions_eager, "the same, eager detection").capture_default_str();
+  app.add_option("--seconds-max", options.seconds_max, "when a configuration is cut off").capture_default_str();
   app.add_flag("--fresh-age", options.fresh_age, "a retry gets a new age, as in the thesis's prototype");
   app.add_option("--processes", options.processes, "numbers of processes; 1 must be among them")
-      ->capture_default_str()
-      ->delimiter(',');
+      .capture_default_str()
+      .delimiter(',');
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::Contention(options).run(); });
 }

@@ -86,26 +86,23 @@ int run(Options options) {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app("Durable commits: this library, Berkeley DB, LMDB, SQLite, and the kernel calls alone",
-               "durable_commit");
+  tmh::bench::CommandLine app("Durable commits: this library, Berkeley DB, LMDB, SQLite, and the kernel calls alone",
+                              "durable_commit");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str().check_positive();
   app.add_option("--inserts", options.inserts, "timed commits of all processes together")
-      ->capture_default_str()
-      ->check(CLI::Range(std::uint64_t{tmh::bench::kTeamMembersMax}, std::uint64_t{1} << 24));
-  app.add_option("--loaded", options.loaded, "records in the store before")->capture_default_str();
-  app.add_option("--warm-up", options.warm_up, "commits of each process before the clock starts")
-      ->capture_default_str();
+      .capture_default_str()
+      .check_range(tmh::bench::kTeamMembersMax, std::uint64_t{1} << 24);
+  app.add_option("--loaded", options.loaded, "records in the store before").capture_default_str();
+  app.add_option("--warm-up", options.warm_up, "commits of each process before the clock starts").capture_default_str();
   app.add_option("--floor-bytes", options.floor_bytes, "bytes that the floor makes durable per commit")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      .capture_default_str()
+      .check_positive();
   app.add_option("--processes", options.processes, "numbers of processes")
-      ->capture_default_str()
-      ->delimiter(',')
-      ->check(CLI::Range(1U, tmh::bench::kTeamMembersMax));
+      .capture_default_str()
+      .delimiter(',')
+      .check_range(1, tmh::bench::kTeamMembersMax);
   app.add_option("--only", options.only, "contestants whose names begin like this, e.g. floor,bdb-tuned,tmh")
-      ->delimiter(',');
+      .delimiter(',');
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::run(options); });
 }

@@ -428,23 +428,21 @@ class DurablePageTouch {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app("Durable transactions of the LIBXAC thesis: pages touched, syncs, tests A, B and C",
-               "durable_page_touch");
+  tmh::bench::CommandLine app("Durable transactions of the LIBXAC thesis: pages touched, syncs, tests A, B and C",
+                              "durable_page_touch");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str().check_positive();
   app.add_option("--transactions", options.transactions, "transactions of each of the tests A, B, C")
-      ->capture_default_str();
-  app.add_option("--syncs", options.syncs, "how often a page is synced (table 4.8)")->capture_default_str();
+      .capture_default_str();
+  app.add_option("--syncs", options.syncs, "how often a page is synced (table 4.8)").capture_default_str();
   app.add_option("--processes", options.processes, "numbers of processes; speedups are against the first")
-      ->capture_default_str()
-      ->delimiter(',')
-      ->check(CLI::Range(1U, tmh::bench::kTeamMembersMax));
+      .capture_default_str()
+      .delimiter(',')
+      .check_range(1, tmh::bench::kTeamMembersMax);
   app.add_option("--pages", options.pages, "pages per transaction")
-      ->capture_default_str()
-      ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+      .capture_default_str()
+      .delimiter(',')
+      .check_positive();
   app.add_option("--mode", options.mode, "tracking mode, as bench/page_touch names it; default: the best");
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::DurablePageTouch(options).run(); });
 }

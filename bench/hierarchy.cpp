@@ -306,13 +306,13 @@ class HierarchyBench {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app{"Small and huge instances over the same data: each level alone, and both together"};
+  tmh::bench::CommandLine app{"Small and huge instances over the same data: each level alone, and both together"};
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "measurements of each variant")->capture_default_str();
-  app.add_option("--ms", options.run_ms, "length of a measurement")->capture_default_str();
-  app.add_option("--only", options.only, "mixes or costs")->check(CLI::IsMember({"mixes", "costs"}));
+  app.add_option("--rounds", options.rounds, "measurements of each variant").capture_default_str();
+  app.add_option("--ms", options.run_ms, "length of a measurement").capture_default_str();
+  app.add_option("--only", options.only, "mixes or costs").check_one_of({"mixes", "costs"});
   app.add_option("--huge-pages", options.huge_pages, "pages of a huge instance, at most 2048")
-      ->check(CLI::Range(1, 2048))
-      ->capture_default_str();
+      .check_range(1, 2048)
+      .capture_default_str();
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::HierarchyBench(options).run(); });
 }

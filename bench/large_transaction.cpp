@@ -234,9 +234,9 @@ class LargeTransaction {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app("One transaction that writes every second page of a large segment", "large_transaction");
+  tmh::bench::CommandLine app("One transaction that writes every second page of a large segment", "large_transaction");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--pages", options.pages, "pages of the segment; half of them are written")->capture_default_str();
-  app.add_option("--rounds", options.rounds, "how often everything is measured")->capture_default_str();
+  app.add_option("--pages", options.pages, "pages of the segment; half of them are written").capture_default_str();
+  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str();
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::LargeTransaction(options).run(); });
 }

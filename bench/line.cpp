@@ -201,11 +201,11 @@ class LineBench {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app{"Level 1 in software beside plain code, a mutex and GCC's libitm"};
+  tmh::bench::CommandLine app{"Level 1 in software beside plain code, a mutex and GCC's libitm"};
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "measurements of each variant")->capture_default_str();
-  app.add_option("--update-percent", options.update_percent, "share of updates")->capture_default_str();
-  app.add_option("--only", options.only, "structures: list, tree, hash, bank")->delimiter(',');
-  app.add_option("--scale", options.scale, "times as many operations")->capture_default_str();
+  app.add_option("--rounds", options.rounds, "measurements of each variant").capture_default_str();
+  app.add_option("--update-percent", options.update_percent, "share of updates").capture_default_str();
+  app.add_option("--only", options.only, "structures: list, tree, hash, bank").delimiter(',');
+  app.add_option("--scale", options.scale, "times as many operations").capture_default_str();
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::LineBench(options).run(); });
 }

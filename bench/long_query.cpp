@@ -370,13 +370,13 @@ class LongQuery {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app("Memory and snapshot of a query that stays open under a stream of commits", "long_query");
+  tmh::bench::CommandLine app("Memory and snapshot of a query that stays open under a stream of commits", "long_query");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--seconds", options.seconds, "how long the query stays open")->capture_default_str();
-  app.add_option("--commits", options.commits, "commits meanwhile")->capture_default_str();
-  app.add_option("--pages", options.pages, "pages of the segment")->capture_default_str();
-  app.add_option("--pages-per-commit", options.pages_per_commit, "pages that a commit writes")->capture_default_str();
-  app.add_option("--sample-seconds", options.sample_seconds, "between two samples")->capture_default_str();
+  app.add_option("--seconds", options.seconds, "how long the query stays open").capture_default_str();
+  app.add_option("--commits", options.commits, "commits meanwhile").capture_default_str();
+  app.add_option("--pages", options.pages, "pages of the segment").capture_default_str();
+  app.add_option("--pages-per-commit", options.pages_per_commit, "pages that a commit writes").capture_default_str();
+  app.add_option("--sample-seconds", options.sample_seconds, "between two samples").capture_default_str();
   app.add_flag("--burst", options.burst, "commit as fast as possible, then idle");
   app.add_option("--modes", options.modes, "comma-separated tracking modes, or all (default: the best one)");
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::LongQuery(options).run(); });

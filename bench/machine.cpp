@@ -153,13 +153,11 @@ int run(Options options) {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app("Clocks, writes and checksums of this machine", "machine");
+  tmh::bench::CommandLine app("Clocks, writes and checksums of this machine", "machine");
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--repetitions", options.repetitions, "of clocks and checksums")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--writes", options.writes, "how often the pages are written")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      .capture_default_str()
+      .check_positive();
+  app.add_option("--writes", options.writes, "how often the pages are written").capture_default_str().check_positive();
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::run(options); });
 }

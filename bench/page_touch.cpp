@@ -448,11 +448,12 @@ class PageTouch {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app("Cost of touching pages in transactions, beside the mechanism of the LIBXAC thesis", "page_touch");
+  tmh::bench::CommandLine app("Cost of touching pages in transactions, beside the mechanism of the LIBXAC thesis",
+                              "page_touch");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured")->capture_default_str();
-  app.add_option("--segment-pages", options.segment_pages, "pages of the segment (cold walk)")->capture_default_str();
-  app.add_option("--random-pages", options.random_pages, "pages the random pattern draws from")->capture_default_str();
+  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str();
+  app.add_option("--segment-pages", options.segment_pages, "pages of the segment (cold walk)").capture_default_str();
+  app.add_option("--random-pages", options.random_pages, "pages the random pattern draws from").capture_default_str();
   app.add_flag("--skip-primitives", options.skip_primitives, "leave out the primitive costs");
   app.add_flag("--skip-sweep", options.skip_sweep, "leave out the sweep over segment sizes");
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::PageTouch(options).run(); });

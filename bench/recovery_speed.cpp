@@ -260,13 +260,11 @@ int run(Options options) {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app("Speed of recovery from a redo log", "recovery_speed");
+  tmh::bench::CommandLine app("Speed of recovery from a redo log", "recovery_speed");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--log-mib", options.log_mib, "MiB of log to write")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  app.add_option("--segment-pages", options.segment_pages, "pages of the segment")->capture_default_str();
-  app.add_option("--rounds", options.rounds, "how often it is recovered")->capture_default_str();
-  app.add_option("--threads", options.threads, "that store differences; 0: one per core")->capture_default_str();
+  app.add_option("--log-mib", options.log_mib, "MiB of log to write").check_range(1, 1024).capture_default_str();
+  app.add_option("--segment-pages", options.segment_pages, "pages of the segment").capture_default_str();
+  app.add_option("--rounds", options.rounds, "how often it is recovered").capture_default_str();
+  app.add_option("--threads", options.threads, "that store differences; 0: one per core").capture_default_str();
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::run(options); });
 }

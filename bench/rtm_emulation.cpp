@@ -180,9 +180,9 @@ class EmulationBench {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app{"Cost of transactions under the RTM emulator"};
+  tmh::bench::CommandLine app{"Cost of transactions under the RTM emulator"};
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "measurements of each row")->capture_default_str();
-  app.add_option("--transactions", options.transactions, "per round and row")->capture_default_str();
+  app.add_option("--rounds", options.rounds, "measurements of each row").capture_default_str();
+  app.add_option("--transactions", options.transactions, "per round and row").capture_default_str();
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::EmulationBench(options).run(); });
 }

@@ -213,9 +213,9 @@ class ThreadsBench {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app("Instances of level 2 in the threads of one process", "threads");
+  tmh::bench::CommandLine app("Instances of level 2 in the threads of one process", "threads");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured")->capture_default_str();
-  app.add_option("--scale", options.scale, "times the number of transactions")->capture_default_str();
+  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str();
+  app.add_option("--scale", options.scale, "times the number of transactions").capture_default_str();
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::ThreadsBench(options).run(); });
 }

@@ -153,49 +153,51 @@ int run(Options options) {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app("Search trees: serial, on the thesis's mechanism, on this library; Berkeley DB, LMDB, SQLite", "trees");
+  tmh::bench::CommandLine app(
+      "Search trees: serial, on the thesis's mechanism, on this library; Berkeley DB, LMDB, SQLite", "trees");
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--experiment", options.experiments, "which of them")
-      ->delimiter(',')
-      ->check(CLI::IsMember(tmh::bench::kExperiments));
+      .delimiter(',')
+      .check_one_of(tmh::bench::kExperiments);
   app.add_option("--tree", options.trees, "of ours and on the thesis's mechanism: bptree, cobtree; default both")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"bptree", "cobtree"}));
+      .delimiter(',')
+      .check_one_of({"bptree", "cobtree"});
   app.add_option("--opponents", options.opponents,
                  "those whose names begin like this, e.g. floor,bdb-tuned; default all")
-      ->delimiter(',');
+      .delimiter(',');
   app.add_option("--durable", options.durable, "inserts that are durable: yes, no, both")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"yes", "no", "both"}));
+      .capture_default_str()
+      .check_one_of({"yes", "no", "both"});
   app.add_option("--processes", options.processes, "numbers of processes")
-      ->capture_default_str()
-      ->delimiter(',')
-      ->check(CLI::Range(1U, tmh::bench::kTeamMembersMax));
+      .capture_default_str()
+      .delimiter(',')
+      .check_range(1, tmh::bench::kTeamMembersMax);
   app.add_option("--rounds", options.rounds, "how often the inserts are measured")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  const auto of_all = CLI::Range(std::uint64_t{tmh::bench::kTeamMembersMax}, std::uint64_t{1} << 24);
+      .capture_default_str()
+      .check_positive();
+  constexpr std::uint64_t inserts_min = tmh::bench::kTeamMembersMax, inserts_max = std::uint64_t{1} << 24;
   app.add_option("--inserts", options.inserts, "nondurable inserts of all processes together")
-      ->capture_default_str()
-      ->check(of_all);
+      .capture_default_str()
+      .check_range(inserts_min, inserts_max);
   app.add_option("--durable-inserts", options.durable_inserts, "durable inserts of all processes together")
-      ->capture_default_str()
-      ->check(of_all);
-  std::vector<std::size_t> block_sizes(tmh::bench::tree_block_sizes().begin(), tmh::bench::tree_block_sizes().end());
+      .capture_default_str()
+      .check_range(inserts_min, inserts_max);
+  std::vector<std::string> block_sizes;
+  for (const std::size_t bytes : tmh::bench::tree_block_sizes()) block_sizes.push_back(std::to_string(bytes));
   app.add_option("--block", options.block_bytes, "bytes of a block of our B+-tree")
-      ->capture_default_str()
-      ->check(CLI::IsMember(block_sizes));
+      .capture_default_str()
+      .check_one_of(block_sizes);
   app.add_option("--floor-bytes", options.floor_bytes, "bytes that the floor makes durable per insert")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      .capture_default_str()
+      .check_positive();
   app.add_option("--records", options.records, "records in the trees of the other experiments")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      .capture_default_str()
+      .check_positive();
   app.add_option("--searches", options.searches, "searches of the other experiments")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      .capture_default_str()
+      .check_positive();
   app.add_option("--memory-mib", options.memory_mib, "static: memory that the searching process may use")
-      ->capture_default_str()
-      ->check(CLI::Range(8, 1 << 20));
+      .capture_default_str()
+      .check_range(8, 1 << 20);
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::run(options); });
 }

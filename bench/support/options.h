@@ -3,11 +3,46 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
-#include <CLI/CLI.hpp>
+namespace CLI {  // <CLI/CLI.hpp> takes seven seconds to compile: only options.cpp includes it
+class App;
+class Option;
+}  // namespace CLI
 
 namespace tmh::bench {
+
+// One option; each function does what CLI11's does, or refuses values that are not as it says.
+class CommandOption {
+ public:
+  explicit CommandOption(CLI::Option *option) : option_(option) {}
+  CommandOption &capture_default_str();
+  CommandOption &delimiter(char between_values);
+  CommandOption &check_positive();
+  CommandOption &check_range(std::uint64_t min, std::uint64_t max);
+  CommandOption &check_one_of(const std::vector<std::string> &values);
+
+ private:
+  CLI::Option *option_;
+};
+
+class CommandLine {
+ public:
+  explicit CommandLine(const std::string &description, const std::string &name = {});
+  ~CommandLine();
+  CommandLine(const CommandLine &) = delete;
+  CommandLine &operator=(const CommandLine &) = delete;
+  // T: the types that options.cpp instantiates it for.
+  template <class T>
+  CommandOption add_option(const std::string &names, T &value, const std::string &description);
+  CommandOption add_flag(const std::string &names, bool &value, const std::string &description);
+  [[nodiscard]] CLI::App &app() noexcept { return *app_; }
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+};
 
 struct CommonOptions {
   bool tiny = false;          // small inputs, below 2 s: what the test suite runs
@@ -16,11 +51,11 @@ struct CommonOptions {
   std::uint64_t seed = 2005;  // fixed: the same inputs and result hash on every run (the thesis's year)
 };
 
-void add_common_options(CLI::App &app, CommonOptions *options);
+void add_common_options(CommandLine &line, CommonOptions *options);
 
 // The main() of every bench: parses, runs body, turns an exception into a message and exit status 1.
 // Exit status: 0 measured, 1 failed or a wrong result. Speed never changes it: what was wanted is only reported.
-int run_bench(CLI::App &app, int argc, char **argv, const std::function<int()> &body);
+int run_bench(CommandLine &line, int argc, char **argv, const std::function<int()> &body);
 
 // Nothing could be measured here. Prints the line by which the test suite counts a skip; returns the exit status.
 [[nodiscard]] int skipped(const std::string &reason);

@@ -82,7 +82,7 @@ class Walk {
       promises_.apply(recording_.entries[done_]);
     }
     promises_.advance(&model_);
-    const TempFolder image;
+    const TempFolder image(memory_folder());
     disk_.build_image(image.path(), cut.image_seed);
     JudgePlan judge_plan = plan_.judge;
     judge_plan.depth = nested ? plan_.depth : 0;

@@ -23,15 +23,15 @@ using page::DomainState;
 using page::Slot;
 using page::VersionHead;
 
-// A file of records as it was when it was read.
+// The first records of a file as they were when they were read: no more than count_max, for files are much larger than what is in use.
 template <class T>
 class Records {
  public:
-  explicit Records(const std::string &path) {
-    const std::string bytes = read_file(path);
+  Records(const std::string &path, std::size_t count_max) {
+    const std::string bytes = read_file(path, count_max * sizeof(T));
     count_ = bytes.size() / sizeof(T);
     std::size_t room = (count_ + 1) * sizeof(T);
-    memory_ = std::make_unique<std::byte[]>(room);
+    memory_ = std::make_unique_for_overwrite<std::byte[]>(room);
     void *at = memory_.get();
     first_ = static_cast<const T *>(std::align(alignof(T), count_ * sizeof(T), at, room));
     std::memcpy(at, bytes.data(), count_ * sizeof(T));
@@ -62,20 +62,20 @@ std::vector<bool> walk(Slot first, std::uint32_t capacity, const Next &next, con
 }  // namespace
 
 void expect_no_leaked_slots(const std::string &folder) {
-  const Records<DomainState> states(folder + "/tmh.state");
+  const Records<DomainState> states(folder + "/tmh.state", 1);
   const DomainState &state = states[0];
-  const Records<storage::Participant> participants(folder + "/tmh.participants");
-  const Records<VersionHead> versions(folder + "/tmh.versions.head");
+  const Records<storage::Participant> participants(folder + "/tmh.participants", storage::kParticipantsMax);
+  const Slot version_capacity = state.version_capacity.load(std::memory_order_relaxed);
+  const Records<VersionHead> versions(folder + "/tmh.versions.head", version_capacity);
   for (std::size_t i = 0; i < participants.count(); ++i) {
     const storage::VersionList &list = participants[i].versions;
     EXPECT_TRUE(list.oldest == 0 && list.newest == 0 && list.live_count.load() == 0)
         << "versions are left in the list of participant slot " << i;
   }
-  ASSERT_LE(state.version_capacity.load(std::memory_order_relaxed), versions.count());
+  ASSERT_LE(version_capacity, versions.count());
   const std::vector<bool> is_free = walk(
-      state.free_version, state.version_capacity.load(std::memory_order_relaxed),
-      [&](Slot slot) { return versions[slot].next_free; }, "versions");
-  for (Slot slot = 1; slot < state.version_capacity.load(std::memory_order_relaxed); ++slot) {
+      state.free_version, version_capacity, [&](Slot slot) { return versions[slot].next_free; }, "versions");
+  for (Slot slot = 1; slot < version_capacity; ++slot) {
     const std::uint64_t stamp = versions[slot].stamp.load();
     if (stamp == page::kReservedStamp) {
       EXPECT_EQ(participants[versions[slot].owner].pid, getpid())
@@ -86,7 +86,7 @@ void expect_no_leaked_slots(const std::string &folder) {
       EXPECT_TRUE(is_free[slot]) << "version slot " << slot << " is lost";
     }
   }
-  const Records<AccessEntry> accesses(folder + "/tmh.accesses");
+  const Records<AccessEntry> accesses(folder + "/tmh.accesses", state.access_capacity);
   ASSERT_LE(state.access_capacity, accesses.count());
   const std::vector<bool> idle = walk(
       state.free_access, state.access_capacity, [&](Slot slot) { return accesses[slot].next_of_owner; }, "accesses");

@@ -1,13 +1,16 @@
 // tests/support/temp_folder.cpp -- mkdtemp, and small file helpers.
 #include "tests/support/temp_folder.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 
 namespace tmh::test {
@@ -26,13 +29,36 @@ TempFolder::~TempFolder() {
 }
 
 std::string memory_folder() {
-  return access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+  // A container's /dev/shm may have 64 MiB: too little for some tests at once, and a full one kills them (SIGBUS).
+  constexpr std::uint64_t kFreeBytesMin = 1u << 30;
+  struct statvfs status {};
+  const bool is_roomy = access("/dev/shm", W_OK | X_OK) == 0 && statvfs("/dev/shm", &status) == 0 &&
+                        status.f_bavail * status.f_frsize >= kFreeBytesMin;
+  return is_roomy ? "/dev/shm" : std::filesystem::temp_directory_path().string();
 }
 
-std::string read_file(const std::string &path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+std::string read_file(const std::string &path, std::size_t bytes_max) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) throw std::runtime_error("cannot read " + path);
+  struct stat status {};
+  fstat(fd, &status);
+  std::string bytes;
+  bool is_broken = false;
+  // One byte more than there should be: the next read tells whether that was the end. /proc says 0, and files grow.
+  std::size_t room = static_cast<std::size_t>(status.st_size) + 1, count = 0;
+  for (;;) {
+    bytes.resize(std::min(bytes_max, room));
+    const ssize_t more = read(fd, bytes.data() + count, bytes.size() - count);
+    if (more < 0 && errno == EINTR) continue;
+    if (more < 0) is_broken = true;
+    if (more <= 0) break;
+    count += static_cast<std::size_t>(more);
+    if (count == room) room = 2 * room + 4096;
+  }
+  close(fd);
+  if (is_broken) throw std::runtime_error("cannot read " + path);
+  bytes.resize(count);
+  return bytes;
 }
 
 void write_file(const std::string &path, const std::string &bytes) {

@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace tmh::test {
@@ -23,11 +25,11 @@ class TempFolder {
   pid_t owner_;
 };
 
-// Memory where there is some (/dev/shm), else the usual place: for tests that sync thousands of times and ask nothing of the disk.
+// Memory where there is enough (1 GiB in /dev/shm), else the usual place: for tests that sync thousands of times and ask nothing of the disk.
 [[nodiscard]] std::string memory_folder();
 
-// The whole file as bytes; throws when it cannot be read.
-[[nodiscard]] std::string read_file(const std::string &path);
+// The file as bytes, or its first bytes_max ones; throws when it cannot be read.
+[[nodiscard]] std::string read_file(const std::string &path, std::size_t bytes_max = SIZE_MAX);
 void write_file(const std::string &path, const std::string &bytes);
 // Writes `bytes` into the existing file at `offset`.
 void patch_file(const std::string &path, std::size_t offset, const std::string &bytes);
