@@ -53,8 +53,9 @@ struct tmh_rtm_emulation_counters {
   uint64_t nested;   /* aborts at depth two or more (bit 5) */
   uint64_t injected;
   uint64_t instructions;
-  uint64_t stops;     /* signals that made native code wait for a commit */
-  uint64_t recovered; /* commit locks taken over from the dead */
+  uint64_t stops;         /* signals that made native code wait for a commit */
+  uint64_t recovered;     /* commit locks taken over from the dead */
+  uint64_t empty_commits; /* of commits: those that touched no memory, as in trials of whether RTM works */
 };
 
 /* What came of the start: an int, so that it can be returned by tmh_rtm_emulation_start(). */
