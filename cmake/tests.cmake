@@ -116,8 +116,10 @@ if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
     list(APPEND emulated_tests emulated.${variant})
   endforeach()
   add_test(NAME emulated.others COMMAND ${emulated} --build "${PROJECT_BINARY_DIR}" --others)
-  set_tests_properties(${emulated_tests} emulated.others PROPERTIES LABELS multi RUN_SERIAL TRUE SKIP_RETURN_CODE 77
+  set_tests_properties(${emulated_tests} emulated.others PROPERTIES LABELS multi SKIP_RETURN_CODE 77
                        TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+  list(FILTER emulated_tests INCLUDE REGEX "multi|kill")
+  set_tests_properties(${emulated_tests} emulated.others PROPERTIES RUN_SERIAL TRUE)
 endif()
 
 # The house: rules about the tree, each with a test that the rule can be broken, and the installed package.

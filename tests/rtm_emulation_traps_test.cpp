@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <thread>
 
@@ -116,6 +117,30 @@ TEST(RtmEmulationTraps, SharedCodeTrapsEachTime) {
   if (!ran.unavailable.empty()) GTEST_SKIP() << ran.unavailable;
   expect_all_emulated(ran, *memory);
   EXPECT_EQ(ran.traps, memory->begun);
+}
+
+// SIGSEGV of the program's own, and in its handler SIGSEGV of a replaced XBEGIN: blocked, it would kill.
+volatile long g_counted = 0;
+char *g_page = nullptr;
+[[noreturn]] void transact_in_fault_handler() {
+  if (tmh_rtm_emulation_start(1) <= 0) ::_exit(1);
+  g_page = static_cast<char *>(::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  struct sigaction action = {};
+  sigfillset(&action.sa_mask);
+  action.sa_handler = [](int) {
+    touch_stack();
+    for (int i = 0; i < 100 && g_counted == 0; ++i) (void)attempt([] { g_counted = g_counted + 1; });
+    (void)::mprotect(g_page, 4096, PROT_READ | PROT_WRITE);
+  };
+  if (::sigaction(SIGSEGV, &action, nullptr) != 0) ::_exit(2);
+  *static_cast<volatile char *>(g_page) = 1;
+  tmh_rtm_emulation_counters counters;
+  tmh_rtm_emulation_get_counters(&counters);
+  ::_exit(g_counted == 1 && counters.commits == 1 ? 0 : 3);
+}
+
+TEST(RtmEmulationTraps, TransactionsRunInFaultHandlersThatBlockAllSignals) {
+  EXPECT_EXIT(transact_in_fault_handler(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
