@@ -127,14 +127,24 @@ if(TMH_HAVE_RTM_EMULATION)
   endforeach()
 endif()
 
-# Programs with RTM code once more, on the emulator: "program;gtest filter".
+# Programs with RTM code once more, on the emulator: a test per quick variant, one for all others.
 if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
-  foreach(run "rtm_test" "line_capacity_test" "multi_recall_test;*Rtm*" "history_multi_test;*Rtm*Adaptive*")
-    list(POP_FRONT run name)
-    add_test(NAME emulated.${name} COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/rtm_emulated.py"
-             --tool "$<TARGET_FILE:tmh_tool>" "$<TARGET_FILE:${name}>" ${run})
-    set_tests_properties(emulated.${name} PROPERTIES LABELS multi RUN_SERIAL TRUE TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+  set(emulated "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/rtm_emulated.py")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/rtm_emulated.py")
+  execute_process(COMMAND ${emulated} --list quick OUTPUT_VARIABLE variants COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" variants "${variants}")
+  if(NOT TMH_BUILD_BENCH)
+    list(FILTER variants EXCLUDE REGEX "^bench\\.")
+  endif()
+  foreach(variant ${variants})
+    add_test(NAME emulated.${variant} COMMAND ${emulated} --build "${PROJECT_BINARY_DIR}" ${variant})
+    list(APPEND emulated_tests emulated.${variant})
   endforeach()
+  add_test(NAME emulated.others COMMAND ${emulated} --build "${PROJECT_BINARY_DIR}" --others)
+  set_tests_properties(${emulated_tests} emulated.others PROPERTIES LABELS multi SKIP_RETURN_CODE 77
+                       TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+  list(FILTER emulated_tests INCLUDE REGEX "multi|kill")
+  set_tests_properties(${emulated_tests} emulated.others PROPERTIES RUN_SERIAL TRUE)
 endif()
 
 # The house: rules about the tree, each with a test that the rule can be broken, and the installed package.

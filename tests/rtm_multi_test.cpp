@@ -49,7 +49,8 @@ std::uint64_t sum(const RtmTable &table) {
 }
 
 TEST_F(RtmMultiTest, ThreadsOfProcessesAtAllLevelsKeepTheSum) {
-  constexpr int kPerThread = 100'000, kAtPages = 150, kSoftware = 1500;
+  constexpr int kAtPages = 150, kSoftware = 1500;
+  const std::uint64_t per_thread = environment_number("TMH_RTM_TRANSACTIONS", 100'000);
   const RtmTable first(folder_.path());
   atomically(first.domain, [&] {
     for (std::uint64_t i = 0; i < kCells; ++i) cell(first, i) = kStart;
@@ -69,7 +70,7 @@ TEST_F(RtmMultiTest, ThreadsOfProcessesAtAllLevelsKeepTheSum) {
       for (std::uint64_t t = 0; t < 2; ++t) {
         threads.emplace_back([&, t] {
           Draw draw(seed() + 10 * process + t);
-          for (int i = 0; i < kPerThread; ++i) {
+          for (std::uint64_t i = 0; i < per_thread; ++i) {
             const std::uint64_t from = draw(kCells), to = draw(kCells);
             atomically(site, [&] {
               --cell(table, from);
@@ -80,7 +81,7 @@ TEST_F(RtmMultiTest, ThreadsOfProcessesAtAllLevelsKeepTheSum) {
       }
       for (std::thread &thread : threads) thread.join();
       const SiteReport report = site.report();
-      EXPECT_EQ(report.line_commits + report.page_commits, 2U * kPerThread);
+      EXPECT_EQ(report.line_commits + report.page_commits, 2 * per_thread);
       EXPECT_GT(report.hardware_commits, 0U);
       std::printf("rtm %d: %s\n", static_cast<int>(process), to_text(report).c_str());
     });

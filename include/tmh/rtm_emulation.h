@@ -1,7 +1,7 @@
 /* tmh/rtm_emulation.h -- RTM transactions on any x86-64 Linux, slowly and faithfully: for tests.
  *
  * A program that is linked with libtmh-rtm-emulation, or started with it in LD_PRELOAD, runs its XBEGIN ... XEND code in an emulator:
- * always where the processor has no RTM (XBEGIN raises SIGILL there), and on request (TMH_RTM_EMULATION=force) where it has, by replacing the
+ * always where the processor has no RTM (XBEGIN raises SIGILL there at first), and on request (TMH_RTM_EMULATION=force) where it has, by replacing the
  * XBEGIN instructions that it finds. Plain C. Threads: every function may be called from any thread, none from inside a transaction.
  * Environment and limits: tmh-rtm-emulation(7). */
 #ifndef TMH_RTM_EMULATION_H
@@ -53,8 +53,9 @@ struct tmh_rtm_emulation_counters {
   uint64_t nested;   /* aborts at depth two or more (bit 5) */
   uint64_t injected;
   uint64_t instructions;
-  uint64_t stops;     /* signals that made native code wait for a commit */
-  uint64_t recovered; /* commit locks taken over from the dead */
+  uint64_t stops;         /* signals that made native code wait for a commit */
+  uint64_t recovered;     /* commit locks taken over from the dead */
+  uint64_t empty_commits; /* of commits: those that touched no memory, as in trials of whether RTM works */
 };
 
 /* What came of the start: an int, so that it can be returned by tmh_rtm_emulation_start(). */

@@ -98,6 +98,7 @@ void tmh_rtm_emulation_get_counters(tmh_rtm_emulation_counters *counters) {
   const Counters &from = shared().counters;
   const auto by = [&from](Cause cause) { return from.by_cause[static_cast<std::size_t>(cause)].load(); };
   counters->commits = from.commits.load();
+  counters->empty_commits = from.empty_commits.load();
   for (const auto &cause : from.by_cause) counters->aborts += cause.load();
   counters->explicit_aborts = by(Cause::kExplicit);
   counters->conflicts = by(Cause::kConflict);

@@ -427,10 +427,7 @@ bool fetch(std::uint64_t rip, Decoded *decoded) noexcept {
       return false;
   }
   copy_bytes(decoded->bytes, decoded->found, count);
-  if (is_patched(rip)) {
-    decoded->bytes[0] = kXbeginBytes[0];
-    decoded->bytes[1] = kXbeginBytes[1];
-  }
+  if (decoded->found[0] == kHlt && is_patched(rip)) decoded->bytes[0] = kXbeginBytes[0];
   return ZYAN_SUCCESS(
       ZydisDecoderDecodeFull(&g_decoder, decoded->bytes, count, &decoded->instruction, decoded->operands));
 }

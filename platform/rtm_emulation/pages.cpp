@@ -173,10 +173,11 @@ bool is_page_writable(std::uint64_t page, SharedMappings *known) noexcept {
   return (entry & kExclusive) != 0;
 }
 
-int protection_of(std::uint64_t page) noexcept {
+PageProtection protection_of(std::uint64_t page) noexcept {
   const MapsLine line = mapping_of(page);
-  return (line.is_readable ? PROT_READ : 0) | (line.is_writable ? PROT_WRITE : 0) |
-         (line.is_executable ? PROT_EXEC : 0);
+  return {
+      (line.is_readable ? PROT_READ : 0) | (line.is_writable ? PROT_WRITE : 0) | (line.is_executable ? PROT_EXEC : 0),
+      line.is_shared};
 }
 
 bool populate_for_writing(std::uint64_t address) noexcept {

@@ -28,8 +28,12 @@ class SharedMappings {
 // What a store's page fault would do, if any, without a signal; false: the page may not be written.
 [[nodiscard]] bool populate_for_writing(std::uint64_t address) noexcept;
 
-// PROT_ bits of the mapping that a page lies in; 0: none, or no /proc.
-[[nodiscard]] int protection_of(std::uint64_t page) noexcept;
+// Of the mapping that a page lies in: PROT_ bits; 0: none, or no /proc.
+struct PageProtection {
+  int bits;
+  bool is_shared;
+};
+[[nodiscard]] PageProtection protection_of(std::uint64_t page) noexcept;
 
 // Normal code, once: what this kernel can do, and its pages of clock data, which pagemap shows as absent.
 void prepare_pages() noexcept;

@@ -1,4 +1,4 @@
-// platform/rtm_emulation/patch.cpp -- the search through unwind tables.
+// platform/rtm_emulation/patch.cpp -- replacing an instruction; the search through unwind tables.
 #include "platform/rtm_emulation/patch.h"
 
 #include <elf.h>
@@ -25,25 +25,36 @@ std::atomic<std::size_t> g_site_count{0};
 std::size_t index_of(std::uint64_t rip) noexcept { return rip * 0x9E37'79B9'7F4A'7C15u >> 50; }
 static_assert(kSites == 1 << (64 - 50));
 
-void remember(std::uint64_t rip) noexcept {
-  std::size_t at = index_of(rip);
-  while (g_sites[at].load(std::memory_order_relaxed) != 0) at = (at + 1) % kSites;  // relaxed: searches do not overlap
-  g_sites[at].store(rip, std::memory_order_release);                                // before the code changes
-  g_site_count.fetch_add(1);
+// Held by who replaces: two threads must not change the protection of one page at a time.
+std::atomic_flag g_replacing;
+
+bool is_known(std::uint64_t rip) noexcept {
+  for (std::size_t at = index_of(rip);; at = (at + 1) % kSites) {
+    const std::uint64_t site = g_sites[at].load(std::memory_order_acquire);
+    if (site == rip) return true;
+    if (site == 0) return false;
+  }
 }
 
-bool replace(std::uint64_t rip) noexcept {
-  if (is_patched(rip) || g_site_count.load() >= kSites / 2) return false;
-  const std::uint64_t first = rip & ~(kPageBytes - 1);
-  const std::size_t bytes = ((rip + 1) & ~(kPageBytes - 1)) - first + kPageBytes;
-  const int protection = protection_of(rip / kPageBytes);  // generated code stays writable
-  if (protection == 0 || ::mprotect(reinterpret_cast<void *>(first), bytes, PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
-    return false;
-  remember(rip);
-  constexpr std::uint16_t kUd2 = 0x0B0F;
-  std::memcpy(reinterpret_cast<void *>(rip), &kUd2, sizeof kUd2);
-  (void)::mprotect(reinterpret_cast<void *>(first), bytes, protection);
+bool remember(std::uint64_t rip) noexcept {
+  if (is_known(rip)) return true;  // code came, went, and came again
+  if (g_site_count.load() >= kSites / 2) return false;
+  std::size_t at = index_of(rip);
+  while (g_sites[at].load(std::memory_order_relaxed) != 0) at = (at + 1) % kSites;  // relaxed: one thread at a time
+  g_sites[at].store(rip, std::memory_order_release);                                // before the code changes
+  g_site_count.fetch_add(1);
   return true;
+}
+
+// REQUIRES g_replacing.
+bool replace(std::uint64_t rip, const PageProtection &page) noexcept {
+  if (page.bits == 0) return false;
+  void *const first = reinterpret_cast<void *>(rip & ~(kPageBytes - 1));
+  const bool done = ::mprotect(first, kPageBytes, PROT_READ | PROT_WRITE | PROT_EXEC) == 0 && remember(rip);
+  if (done)
+    std::atomic_ref<std::uint8_t>(*reinterpret_cast<std::uint8_t *>(rip)).store(kHlt, std::memory_order_release);
+  (void)::mprotect(first, kPageBytes, page.bits);  // generated code stays writable
+  return done;
 }
 
 // --- unwind tables ---
@@ -157,11 +168,15 @@ int see_object(dl_phdr_info *info, std::size_t, void *done) noexcept {
 }  // namespace
 
 bool is_patched(std::uint64_t rip) noexcept {
-  for (std::size_t at = index_of(rip);; at = (at + 1) % kSites) {
-    const std::uint64_t site = g_sites[at].load(std::memory_order_acquire);
-    if (site == rip) return true;
-    if (site == 0) return false;
-  }
+  std::uint8_t first = 0;
+  return is_known(rip) && try_copy_bytes(&first, reinterpret_cast<const void *>(rip), 1) && first == kHlt;
+}
+
+void replace_trapped(std::uint64_t rip) noexcept {
+  if (g_replacing.test_and_set(std::memory_order_acquire)) return;  // it will trap again
+  const PageProtection page = protection_of(rip / kPageBytes);
+  if (!page.is_shared) (void)replace(rip, page);
+  g_replacing.clear(std::memory_order_release);
 }
 
 std::size_t patch_range(std::uint64_t begin, std::uint64_t end, std::uint64_t object_begin,
@@ -171,22 +186,25 @@ std::size_t patch_range(std::uint64_t begin, std::uint64_t end, std::uint64_t ob
   if (last == nullptr) return 0;  // most functions: not decoded at all
   ZydisDecoder decoder;
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+  while (g_replacing.test_and_set(std::memory_order_acquire)) (void)system_call(Call::kSchedYield);
   std::size_t done = 0;
   for (std::uint64_t rip = begin; rip < end;) {
     ZydisDecodedInstruction instruction;
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-    if (ZYAN_FAILED(
-            ZydisDecoderDecodeFull(&decoder, reinterpret_cast<const void *>(rip), end - rip, &instruction, operands))) {
-      if (!is_patched(rip)) break;  // what follows has no known boundaries
+    if (is_patched(rip)) {
       rip += kXbeginLength;
       continue;
     }
+    if (ZYAN_FAILED(
+            ZydisDecoderDecodeFull(&decoder, reinterpret_cast<const void *>(rip), end - rip, &instruction, operands)))
+      break;  // what follows has no known boundaries
     if (instruction.mnemonic == ZYDIS_MNEMONIC_XBEGIN && instruction.length == kXbeginLength) {
       const std::uint64_t fallback = rip + kXbeginLength + operands[0].imm.value.u;
-      if (fallback >= object_begin && fallback < object_end && replace(rip)) ++done;
+      if (fallback >= object_begin && fallback < object_end && replace(rip, protection_of(rip / kPageBytes))) ++done;
     }
-    rip += is_patched(rip) ? kXbeginLength : instruction.length;
+    rip += instruction.length;
   }
+  g_replacing.clear(std::memory_order_release);
   return done;
 }
 

@@ -98,11 +98,14 @@ void report(const Counters &counters, int descriptor) noexcept {
   constexpr const char *kNames[kCauses] = {"explicit",   "conflict",    "capacity",           "int3",
                                            "page fault", "system call", "unsupported",        "budget",
                                            "fault",      "nesting",     "spurious (injected)"};
-  dprintf(descriptor, "RTM emulation: %llu commits, %llu instructions, %llu stops of native code, %llu recovered\n",
-          static_cast<unsigned long long>(counters.commits.load()),
-          static_cast<unsigned long long>(counters.instructions.load()),
-          static_cast<unsigned long long>(counters.stops.load()),
-          static_cast<unsigned long long>(counters.recovered.load()));
+  dprintf(
+      descriptor,
+      "RTM emulation: %llu commits, %llu of them empty, %llu instructions, %llu stops of native code, %llu recovered\n",
+      static_cast<unsigned long long>(counters.commits.load()),
+      static_cast<unsigned long long>(counters.empty_commits.load()),
+      static_cast<unsigned long long>(counters.instructions.load()),
+      static_cast<unsigned long long>(counters.stops.load()),
+      static_cast<unsigned long long>(counters.recovered.load()));
   for (std::size_t cause = 0; cause < kCauses; ++cause)
     if (const auto times = counters.by_cause[cause].load(); times != 0)
       dprintf(descriptor, "  aborts, %s: %llu\n", kNames[cause], static_cast<unsigned long long>(times));

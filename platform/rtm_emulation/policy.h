@@ -50,7 +50,8 @@ inline constexpr std::size_t kCauses = 11;
 inline constexpr std::size_t kMnemonics = 2048;  // above Zydis's 1,600 or so
 
 struct Counters {
-  std::atomic<std::uint64_t> commits, by_cause[kCauses], by_code[256], nested, injected, instructions, stops, recovered;
+  std::atomic<std::uint64_t> commits, empty_commits, by_cause[kCauses], by_code[256], nested, injected, instructions,
+      stops, recovered;
   std::atomic<std::uint32_t> refused[kMnemonics];
 };
 

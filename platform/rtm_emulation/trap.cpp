@@ -125,19 +125,32 @@ bool copy_frame(Thread *thread, const ucontext_t &found) noexcept {
   return true;
 }
 
+constexpr int kOurSignals[] = {SIGILL, SIGSEGV, SIGBUS, SIGFPE, SIGTRAP};
+
+std::uint64_t all_but_faults() noexcept {
+  std::uint64_t mask = ~std::uint64_t{0};
+  for (const int signal : kOurSignals) mask &= ~(std::uint64_t{1} << (signal - 1));
+  return mask;
+}
+
 enum class Found : std::uint8_t { kOther, kBegin, kTest, kAbort };
 
 // 16-bit XBEGIN (66 C7 F8) and XEND outside stay what they are: illegal.
 Found instruction_at(std::uint64_t rip) noexcept {
   std::uint8_t bytes[3] = {};
-  if (is_patched(rip)) return Found::kBegin;
   if (!try_copy_bytes(bytes, reinterpret_cast<const void *>(rip), 3)) return Found::kOther;
   if (bytes[0] == kXbeginBytes[0] && bytes[1] == kXbeginBytes[1]) return Found::kBegin;
   if (bytes[0] == 0x0F && bytes[1] == 0x01 && bytes[2] == 0xD6) return Found::kTest;
   return bytes[0] == 0xC6 && bytes[1] == 0xF8 ? Found::kAbort : Found::kOther;
 }
 
+void set_mask(std::uint64_t mask) noexcept {
+  (void)system_call(Call::kRtSigprocmask, SIG_SETMASK, address_of(&mask), 0, 8);
+}
+
 void begin_transaction(ucontext_t *found) noexcept {
+  // Whichever signal it was, and whichever handler of the program's it struck: everything but faults waits until the transaction is over.
+  set_mask(all_but_faults());
   const auto rip = static_cast<std::uint64_t>(rip_of(*found));
   std::int32_t displacement = 0;
   (void)try_copy_bytes(&displacement, reinterpret_cast<const void *>(rip + 2), sizeof displacement);
@@ -172,7 +185,6 @@ void begin_transaction(ucontext_t *found) noexcept {
 struct Chained {
   struct sigaction action;
 };
-constexpr int kOurSignals[] = {SIGILL, SIGSEGV, SIGBUS, SIGFPE, SIGTRAP};
 Chained g_chained[32];
 struct sigaction g_glibc_stop;
 
@@ -208,17 +220,11 @@ tmh_rtm_restorer:
 constexpr unsigned kResetHand = 0x8000'0000;  // SA_RESETHAND, unsigned
 constexpr std::uint64_t kRestorerFlag = 0x0400'0000;
 
-std::uint64_t all_but_faults() noexcept {
-  std::uint64_t mask = ~std::uint64_t{0};
-  for (const int signal : kOurSignals) mask &= ~(std::uint64_t{1} << (signal - 1));
-  return mask;
-}
-
 bool set_kernel_action(int signal, const KernelAction &action) noexcept {
   return system_call(Call::kRtSigaction, static_cast<std::uint64_t>(signal), address_of(&action), 0, 8) == 0;
 }
 
-// As the program asked, but through us. SIGILL: everything but faults waits until the transaction is over, whoever chained.
+// As the program asked, but through us. An XBEGIN, replaced or not, may come in a handler of these signals: both stay deliverable there.
 bool install(int signal) noexcept {
   const struct sigaction &wanted = g_chained[signal].action;
   const bool has_handler = wanted.sa_handler != SIG_DFL && wanted.sa_handler != SIG_IGN;
@@ -227,8 +233,10 @@ bool install(int signal) noexcept {
   if (signal != SIGILL) {
     action.flags =
         SA_SIGINFO | kRestorerFlag | (has_handler ? static_cast<unsigned>(wanted.sa_flags) & ~kResetHand : SA_ONSTACK);
+    if (signal == SIGSEGV) action.flags |= SA_NODEFER;
     action.mask = 0;
     if (has_handler) copy_bytes(&action.mask, &wanted.sa_mask, 8);
+    action.mask &= all_but_faults();
   }
   return set_kernel_action(signal, action);
 }
@@ -251,9 +259,9 @@ void call_chained(int signal, siginfo_t *info, void *frame) noexcept {
     std::uint64_t mask = 0, wanted = 0;
     copy_bytes(&mask, &static_cast<ucontext_t *>(frame)->uc_sigmask, 8);
     copy_bytes(&wanted, &action.sa_mask, 8);
-    mask |= wanted;
+    mask |= wanted & all_but_faults();
     if ((action.sa_flags & SA_NODEFER) == 0) mask |= std::uint64_t{1} << (signal - 1);
-    (void)system_call(Call::kRtSigprocmask, SIG_SETMASK, address_of(&mask), 0, 8);
+    set_mask(mask);
   }
   if ((action.sa_flags & SA_SIGINFO) != 0)
     action.sa_sigaction(signal, info, frame);
@@ -281,10 +289,13 @@ void on_fault(int signal, siginfo_t *info, void *frame) noexcept {
   auto *context = static_cast<ucontext_t *>(frame);
   const bool is_fault = info->si_code > 0;
   if (is_fault && recover(context)) return;
+  if (is_fault && signal == SIGSEGV && is_patched(static_cast<std::uint64_t>(rip_of(*context))))
+    return begin_transaction(context);
   if (is_fault && signal == SIGILL) {
     auto &flags = context->uc_mcontext.gregs[REG_EFL];
     switch (instruction_at(static_cast<std::uint64_t>(rip_of(*context)))) {
       case Found::kBegin:
+        replace_trapped(static_cast<std::uint64_t>(rip_of(*context)));
         return begin_transaction(context);
       case Found::kTest:
         flags = (flags & ~static_cast<greg_t>(kArithmeticFlags)) | static_cast<greg_t>(kZeroFlag);

@@ -257,7 +257,10 @@ bool TxMemory::commit() noexcept {
     return fail(Cause::kConflict);
   }
   if (dice_->falls(knobs_.spurious_ppm)) return fail(Cause::kSpurious);
-  if (count_ == 0) return true;
+  if (count_ == 0) {
+    count(shared().counters.empty_commits);
+    return true;
+  }
   begin_publication(slot_, knobs_.stop_others != 0 ? Others::kStop : Others::kRunOn);
   const bool valid = is_valid() && !is_doomed();
   if (valid && knobs_.commit_delay_us != 0) sleep_ns(std::uint64_t{knobs_.commit_delay_us} * 1000);
