@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tmh/instance.hpp>
+#include <tmh/latency.hpp>
 
 namespace tmh::tools {
 
@@ -27,6 +28,8 @@ struct SharedCounters {
   std::uint64_t clock = 0;  // commits, as timestamps
   Counters total;
   std::vector<ParticipantCounters> participants;
+  std::vector<LatencySeries> latencies;         // as Domain::latencies()
+  std::uint64_t latency_refused = 0;            // kinds of times for which there was no page
   [[nodiscard]] bool is_open() const noexcept;  // does anybody alive have it open?
 };
 // Errors: as read_control(); kForeignVersion (shared memory of another version), kCorrupt, kPermission, kIo.

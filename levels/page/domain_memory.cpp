@@ -26,7 +26,7 @@ constexpr std::uint64_t kMetaChunkPages = 1024;
 using Blocks = platform::GrowingFile::Blocks;
 
 constexpr const char *kRebuildable[] = {"tmh.state",   "tmh.participants", "tmh.versions.head", "tmh.versions.data",
-                                        "tmh.commits", "tmh.accesses",     "tmh.log.state"};
+                                        "tmh.commits", "tmh.accesses",     "tmh.log.state",     "tmh.latency"};
 
 std::string meta_name(std::uint32_t segment) { return "tmh.pages." + std::to_string(segment); }
 
