@@ -1,8 +1,9 @@
-// hierarchy/latency_sampler.h -- which attempts are timed: so few that it costs at most half a percent, and so that they stand for all.
+// hierarchy/latency_sampler.h -- which attempts are timed: so few that it costs about 1 % at most, and so that they stand for all.
 // Shape:     one Sampler per thread. The gap to the next timed attempt is random, uniform in [1, 2 * period - 1]: programs that do the same
 //            in turns are sampled fairly. The period follows what attempts and their distance take: 1 (each) where that is beyond 13 us,
 //            kPeriodMax for the smallest. A timed attempt counts as `period` of them.
-// Measured:  timing an attempt and recording it: 60 ns in a virtual machine; per 13 us that is 0.5 %, and so it is per 64 attempts of 0.2 us.
+// Measured:  timing an attempt and recording it costs 25 ns in a virtual machine, per 13 us 0.2 %. Beside none (medians of 41 runs): instances of
+//            level 2 248 ns, sampled 251, all 272; of level 1 66, 66 and 91.
 // Contexts:  not between XBEGIN and XEND.
 // Source:    J. S. Vitter, An Efficient Algorithm for Sequential Random Sampling, 1987 (gaps instead of a coin for each).
 #pragma once

@@ -171,7 +171,7 @@ TEST_F(LatencyOfDomain, HostileBytesStopNobody) {
     (void)stat();
     in_domain(domain(), timed_options(Latency::kFull), Ending::kKilled,
               [](const Domain &d, const Segment &s) { commit(d, s, 5); });
-    EXPECT_GE(stat().at("latency").at("pages").at("count"), 5);
+    EXPECT_GE(stat().at("latency").at("pages").at("count").get<std::uint64_t>(), 5u);
   }
 }
 

@@ -36,7 +36,7 @@ const char *meaning(Latency value) {
     case Latency::kSampled:
       return "each that takes 13 us or more, and one of up to 64 of shorter ones, which then counts for so many";
     case Latency::kFull:
-      return "each; some 60 ns more per instance";
+      return "each; some 25 ns more per instance";
   }
   return "";
 }
