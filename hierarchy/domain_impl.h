@@ -159,6 +159,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] bool runs_here() const noexcept;
   // REQUIRES process_.mutex. Before level 2 touches, maps or unmaps the process's views.
   [[nodiscard]] Errc leave_line_mode() noexcept;
+  void tell_mode() noexcept;
   [[nodiscard]] Errc settle_thread_views();
   [[nodiscard]] Errc settle_latency();
   [[nodiscard]] Errc open_latency(bool fresh);

@@ -441,7 +441,10 @@ Counters DomainImpl::counters() const {
     out.checkpoints = log->checkpoints.load(std::memory_order_relaxed);
     out.log_files_made = log->files_made.load(std::memory_order_relaxed);
   }
-  if (lines_ != nullptr) lines_->directory().hardware().count_in(&out);
+  if (lines_ != nullptr) {
+    lines_->memory().count_in(&out);
+    lines_->directory().hardware().count_in(&out);
+  }
   out.recalls = state.recalls;  // racy, as every total here
   out.releases = state.releases;
   out.versions_live = memory_->versions_live();

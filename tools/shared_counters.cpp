@@ -16,6 +16,7 @@
 #include "tools/failure.h"
 #include "tools/shared_file.h"
 #include "tools/shared_latency.h"
+#include "tools/shared_lines.h"
 
 namespace tmh::tools {
 
@@ -53,7 +54,9 @@ bool read_participant(const std::byte *record, ParticipantCounters *out) {
   out->is_alive = process.pid > 0 && platform::alive(process);
   const auto name = field<std::array<char, sizeof Participant::name>>(record, offsetof(Participant, name));
   out->name.assign(name.begin(), std::find(name.begin(), name.end(), '\0'));
-  if (field<std::uint64_t>(record, offsetof(Participant, pin)) != storage::kNoPin) {
+  out->in_line_mode = field<std::uint32_t>(record, offsetof(Participant, in_line_mode)) != 0;
+  if (const auto pin = field<std::uint64_t>(record, offsetof(Participant, pin)); pin != storage::kNoPin) {
+    out->snapshot = pin;
     const std::uint64_t now = platform::coarse_ns();
     const auto began = field<std::uint64_t>(record, offsetof(Participant, begin_ns));
     out->instance_us = now > began ? std::max<std::uint64_t>(1, (now - began) / 1000) : 1;
@@ -127,6 +130,9 @@ SharedCounters read_counters(const std::string &folder) {
   out.total.releases = field<std::uint64_t>(state.data(), offsetof(DomainState, releases));
   const auto high = field<std::uint32_t>(state.data(), offsetof(DomainState, participants_high));
   const std::vector<std::uint64_t> incarnations = read_participants(folder, high, &out);
+  out.is_hybrid =
+      field<std::uint64_t>(state.data(), offsetof(DomainState, levels)) == static_cast<std::uint64_t>(Levels::kHybrid);
+  if (out.is_hybrid) read_line_counters(folder, incarnations, &out);
   out.latencies = read_latencies(folder, incarnations, &out.latency_refused);
   if (control->header.durability != 0) read_log_counters(folder, &out.total);
   return out;

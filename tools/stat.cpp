@@ -31,13 +31,17 @@ Sample take(const std::string &folder) {
   return {clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC), read_counters(folder)};
 }
 
+Json aborts_json(const std::uint64_t (&aborts)[kAbortCauseCount]) {
+  Json json;
+  for (std::size_t i = 1; i < kAbortCauseCount; ++i)  // 0: no cause
+    json[cause_name(static_cast<AbortCause>(i))] = aborts[i];
+  return json;
+}
+
 // One order for JSON, CSV and text.
 Json counters_json(const Counters &counters) {
   Json json{{"begins", counters.begins}, {"commits", counters.commits}, {"queries", counters.queries}};
-  Json aborts;
-  for (std::size_t i = 1; i < kAbortCauseCount; ++i)  // 0: no cause
-    aborts[cause_name(static_cast<AbortCause>(i))] = counters.aborts[i];
-  json["aborts"] = std::move(aborts);
+  json["aborts"] = aborts_json(counters.aborts);
   json["pages_read"] = counters.pages_read;
   json["pages_written"] = counters.pages_written;
   json["lines_written"] = counters.lines_written;
@@ -53,6 +57,12 @@ Json total_json(const Counters &total) {
   Json json = counters_json(total);
   json["versions_live"] = total.versions_live;
   json["versions_bytes"] = total.versions_bytes;
+  json["line_commits"] = total.line_commits;
+  json["line_aborts"] = aborts_json(total.line_aborts);
+  json["rtm"] = {{"commits", total.hardware_commits},          {"aborts_conflict", total.hardware_conflicts},
+                 {"aborts_capacity", total.hardware_capacity}, {"aborts_zero", total.hardware_zero},
+                 {"aborts_explicit", total.hardware_explicit}, {"aborts_other", total.hardware_other},
+                 {"mode_switches", total.mode_switches}};
   json["recalls"] = total.recalls;
   json["releases"] = total.releases;
   json["log_bytes"] = total.log_bytes;
