@@ -122,9 +122,16 @@ class View {
   }
 
   void add_causes() {
-    std::string line;
+    std::string line = "aborts/s:";
+    const std::size_t empty = line.size();
     const auto cause = [&](const std::string &name, std::uint64_t from, std::uint64_t to) {
-      if (grown(from, to) != 0) line += fmt::format("  {} {}", name, rate_text(per_second(from, to)));
+      if (grown(from, to) == 0) return;
+      const std::string text = fmt::format("  {} {}", name, rate_text(per_second(from, to)));
+      if (line.size() > empty && line.size() + text.size() > look_.columns) {
+        add(line);
+        line = std::string(empty, ' ');
+      }
+      line += text;
     };
     const Counters &a = before_.shared.total, &b = now_.shared.total;
     for (std::size_t i = 1; i < kAbortCauseCount; ++i)
@@ -136,7 +143,7 @@ class View {
     cause("rtm:other", a.hardware_other, b.hardware_other);
     for (std::size_t i = 1; i < kAbortCauseCount; ++i)
       cause(std::string("pages:") + cause_name(static_cast<AbortCause>(i)), a.aborts[i], b.aborts[i]);
-    if (!line.empty()) add("aborts/s:" + line);
+    if (line.size() > empty) add(line);
     if (now_.shared.is_hybrid)
       add(fmt::format("between levels: recalls/s {}  releases/s {}  mode switches/s {}",
                       rate_text(per_second(a.recalls, b.recalls)), rate_text(per_second(a.releases, b.releases)),
