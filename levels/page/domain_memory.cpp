@@ -414,6 +414,7 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
     record.in_line_mode.store(0, std::memory_order_relaxed);
     record.waits_for.store(0, std::memory_order_relaxed);
     record.last_flush.store(0, std::memory_order_relaxed);
+    record.line_waits_for.store(0, std::memory_order_relaxed);
     for (auto &count : record.counts) count.store(0, std::memory_order_relaxed);
     record.state.store(1, std::memory_order_release);
     if (i >= participants_high()) {
