@@ -13,6 +13,7 @@
 #include "hierarchy/policies.h"
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
+#include "platform/counting.h"
 #include "platform/failure.h"
 #include "platform/probes.h"
 #include "platform/process.h"
@@ -143,6 +144,7 @@ void SiteImpl::committed_at_lines(const hierarchy::Timed &timed, LatencyLevel le
 }
 
 std::uint64_t SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
+  if constexpr (!platform::kCounts) return 0;
   const std::size_t number = shard_of_thread.number;
   auto &cell = shards_[number].totals[static_cast<std::size_t>(which)];
   if (number + 1 == kShards) return cell.fetch_add(amount, std::memory_order_relaxed) + amount;

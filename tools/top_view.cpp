@@ -51,7 +51,7 @@ class View {
       add_sites();
     }
     fit();
-    if (look_.has_keys)
+    if (has_key_line())
       out_.push_back(
           fmt::format("q quit  space {}  s sort: {}", look_.is_paused ? "go on" : "pause", name_of(look_.sort)));
     for (std::string &line : out_) line = printable(line, look_.columns);
@@ -59,6 +59,7 @@ class View {
   }
 
  private:
+  [[nodiscard]] bool has_key_line() const { return look_.has_keys && look_.rows != 1; }
   void add(std::string line) { out_.push_back(std::move(line)); }
   [[nodiscard]] double per_second(std::uint64_t from, std::uint64_t to) const {
     return static_cast<double>(grown(from, to)) / seconds_;
@@ -175,10 +176,10 @@ class View {
     for (const ParticipantCounters *one : readers) {
       const std::uint64_t behind = now_.shared.clock - one->snapshot;
       std::string line =
-          fmt::format("slow: {} ({}) {} for {}, {} behind", one->pid, printable(one->name, 20),
+          fmt::format("slow: {} ({}) {} {}, {} behind", one->pid, printable(one->name, 20),
                       one->is_query ? "query" : "update", duration_text(one->instance_us), counted(behind, "commit"));
       if (one == readers.front() && behind != 0)
-        line += fmt::format("; holds up to {}", counted(now_.shared.total.versions_live, "version"));
+        line += fmt::format(", holds up to {}", counted(now_.shared.total.versions_live, "version"));
       add(line);
     }
   }
@@ -276,7 +277,7 @@ class View {
   // Where there are more lines than rows, processes give way first, then what is last.
   void fit() {
     if (look_.rows == 0) return;
-    const std::size_t rows = std::max<std::size_t>(1, look_.rows - (look_.has_keys && look_.rows > 1 ? 1 : 0));
+    const std::size_t rows = look_.rows - (has_key_line() ? 1 : 0);
     if (out_.size() <= rows) return;
     const std::size_t shown = processes_end_ - processes_at_;
     const std::size_t excess = out_.size() - rows;

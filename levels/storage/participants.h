@@ -15,6 +15,7 @@
 
 #include <tmh/instance.hpp>
 
+#include "platform/counting.h"
 #include "platform/fence.h"
 #include "platform/process.h"
 
@@ -87,6 +88,7 @@ struct alignas(64) Participant {
   std::uint64_t reserved4_zero[3];
 
   void add(Count which, std::uint64_t amount) noexcept {
+    if constexpr (!platform::kCounts) return;
     auto &cell = counts[static_cast<std::uint32_t>(which)];
     cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
   }
