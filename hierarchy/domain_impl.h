@@ -136,6 +136,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] std::vector<LatencySeries> latencies() const;
   [[nodiscard]] Latency latency() const noexcept { return latency_use_; }
   [[nodiscard]] storage::LatencyTable &latency_table() noexcept { return *latency_table_; }
+  [[nodiscard]] storage::LatencySite &latency_of_no_site() noexcept { return no_site_; }
 
  private:
   [[nodiscard]] Errc attach();

@@ -216,6 +216,7 @@ Errc DomainImpl::open_latency(bool fresh) {
   const std::uint64_t incarnation = memory_->participant(slot_).incarnation.load(std::memory_order_relaxed);
   if (const Errc error = latency_table_->open(folder_, slot_, incarnation, fresh); error != Errc::kOk) return error;
   no_site_.use(latency_table_.get(), 0);
+  if (durable_ != nullptr) durable_->log().time_writes(&no_site_);
   return Errc::kOk;
 }
 

@@ -3,6 +3,8 @@
 //             readers end by themselves, and the domain opens or says why not.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <random>
@@ -104,6 +106,38 @@ TEST_F(LatencyOfDomain, TheDeadsStayAndALaterProcessInTheirSlotBeginsAtNothing) 
             [](const Domain &d, const Segment &s) { commit(d, s, 50); });
   EXPECT_EQ(count(open, LatencyLevel::kPages, AbortCause::kNone), 200u);
   EXPECT_EQ(stat().at("latency").at("pages").at("count"), 200);
+}
+
+TEST_F(LatencyOfDomain, DurableWritesOfTheLogAreTimed) {
+  const Domain open = Domain::open(domain(), durable_options());
+  const Segment segment = open.map("a.db", raw_pages(64));
+  commit(open, segment, 10);
+  EXPECT_GE(stat().at("latency").at("log").at("count"), 10) << "strict, and alone";
+  EXPECT_GE(count(open, LatencyLevel::kLog, AbortCause::kNone), 10u);
+}
+
+TEST_F(LatencyOfDomain, CommitsOfLevelOneAreCountedForTheirParticipantAndOutliveIt) {
+  const Domain open = Domain::open(domain(), timed_options(Latency::kFull, Levels::kHybrid));
+  const Segment segment = open.map("a.db", raw_pages(64));
+  const auto work = [](const Domain &d, const Segment &s) {
+    const Site site(d, "small", "never");
+    auto &cell = *reinterpret_cast<field<long> *>(s.data());
+    for (int i = 0; i < 20; ++i) atomically(site, [&] { cell += 1; });
+    EXPECT_THROW(atomically(site, [&] { throw std::runtime_error("rolled back"); }), std::runtime_error);
+  };
+  for (const std::uint64_t times : {1u, 2u}) {
+    in_domain(domain(), {}, Ending::kKilled, work);
+    EXPECT_EQ(open.counters().line_commits, 20 * times);
+    EXPECT_EQ(open.counters().line_aborts[static_cast<std::size_t>(AbortCause::kUser)], times);
+  }
+  const json before = stat();
+  EXPECT_EQ(before.at("total").at("line_commits"), 40);
+  work(open, segment);
+  for (const json &one : stat().at("participants")) {
+    if (one.at("pid") != getpid()) continue;
+    EXPECT_EQ(one.at("counters").at("line_commits"), 20) << "and not those of who had the context before";
+    EXPECT_EQ(one.at("counters").at("line_aborts").at("user"), 1);
+  }
 }
 
 TEST_F(LatencyOfDomain, OutlivesTheDeathOfAllAndGoesWithTheLastWhoCloses) {

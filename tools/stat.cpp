@@ -45,6 +45,8 @@ Json counters_json(const Counters &counters) {
   json["pages_read"] = counters.pages_read;
   json["pages_written"] = counters.pages_written;
   json["lines_written"] = counters.lines_written;
+  json["line_commits"] = counters.line_commits;
+  json["line_aborts"] = aborts_json(counters.line_aborts);
   json["faults_signal"] = counters.faults_signal;
   json["faults_kernel"] = counters.faults_kernel;
   json["lock_recoveries"] = counters.lock_recoveries;
@@ -57,8 +59,6 @@ Json total_json(const Counters &total) {
   Json json = counters_json(total);
   json["versions_live"] = total.versions_live;
   json["versions_bytes"] = total.versions_bytes;
-  json["line_commits"] = total.line_commits;
-  json["line_aborts"] = aborts_json(total.line_aborts);
   json["rtm"] = {{"commits", total.hardware_commits},          {"aborts_conflict", total.hardware_conflicts},
                  {"aborts_capacity", total.hardware_capacity}, {"aborts_zero", total.hardware_zero},
                  {"aborts_explicit", total.hardware_explicit}, {"aborts_other", total.hardware_other},

@@ -59,6 +59,7 @@ class View {
   }
 
  private:
+  [[nodiscard]] bool is_durable() const { return now_.durability != "none"; }
   [[nodiscard]] bool has_key_line() const { return look_.has_keys && look_.rows != 1; }
   void add(std::string line) { out_.push_back(std::move(line)); }
   [[nodiscard]] double per_second(std::uint64_t from, std::uint64_t to) const {
@@ -87,7 +88,8 @@ class View {
     };
     const Histogram all = sum_of(now_.shared.latencies, is_of);
     const Histogram fresh = all.since(sum_of(before_.shared.latencies, is_of));
-    std::string line = fmt::format("{:<9}{:>11}{:>10}", to_string(level), rate_text(commits), rate_text(aborts));
+    const char *const name = level == LatencyLevel::kLog ? "fsyncs" : to_string(level);
+    std::string line = fmt::format("{:<9}{:>11}{:>10}", name, rate_text(commits), rate_text(aborts));
     if (fresh.count() == 0) {
       add(line);
       return;
@@ -111,6 +113,7 @@ class View {
     }
     add_level(LatencyLevel::kPages, per_second(a.commits, b.commits), per_second(a.aborts_total(), b.aborts_total()));
     add_level(LatencyLevel::kQueries, per_second(a.queries, b.queries), 0);
+    if (is_durable()) add_level(LatencyLevel::kLog, per_second(a.log_flushes, b.log_flushes), 0);
   }
 
   static std::uint64_t sum(const std::uint64_t (&aborts)[kAbortCauseCount]) {
@@ -154,13 +157,11 @@ class View {
   void add_log() {
     const Counters &a = before_.shared.total, &b = now_.shared.total;
     std::string line = fmt::format("versions {} ({})", b.versions_live, bytes_text(b.versions_bytes));
-    if (now_.durability != "none") {
+    if (is_durable()) {
       const std::uint64_t flushes = grown(a.log_flushes, b.log_flushes), commits = grown(a.log_commits, b.log_commits);
-      line += fmt::format("  log {}/s  fsyncs/s {}",
-                          bytes_text(static_cast<std::uint64_t>(per_second(a.log_bytes, b.log_bytes))),
-                          rate_text(per_second(a.log_flushes, b.log_flushes)));
+      line += fmt::format("  log {}/s", bytes_text(static_cast<std::uint64_t>(per_second(a.log_bytes, b.log_bytes))));
       if (flushes != 0)
-        line += fmt::format(" of {:.2f} commits", static_cast<double>(commits) / static_cast<double>(flushes));
+        line += fmt::format("  commits per fsync {:.2f}", static_cast<double>(commits) / static_cast<double>(flushes));
       line += fmt::format("  checkpoints {}", b.checkpoints);
     }
     add(line);

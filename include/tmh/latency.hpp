@@ -49,15 +49,16 @@ class Histogram {
   std::uint64_t sum_ns_ = 0, max_ns_ = 0;
 };
 
-// What ran an attempt.
+// What ran an attempt; and the waits of durable domains.
 enum class LatencyLevel : std::uint8_t {
   kLines = 1,     // level 1 in software
   kHardware = 2,  // level 1 in RTM
   kPages = 3,     // level 2
   kQueries = 4,   // level 2, queries
+  kLog = 5,       // durable writes of the log, each of them; a strict instance's own time contains its wait for one
 };
-inline constexpr std::size_t kLatencyLevelCount = 5;
-[[nodiscard]] const char *to_string(LatencyLevel level) noexcept;  // "lines", "rtm", "pages", "queries"
+inline constexpr std::size_t kLatencyLevelCount = 6;
+[[nodiscard]] const char *to_string(LatencyLevel level) noexcept;  // "lines", "rtm", "pages", "queries", "log"
 
 // One axis each: sum what you are not interested in.
 struct LatencySeries {

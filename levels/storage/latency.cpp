@@ -96,6 +96,8 @@ const char *to_string(LatencyLevel level) noexcept {
       return "pages";
     case LatencyLevel::kQueries:
       return "queries";
+    case LatencyLevel::kLog:
+      return "log";
   }
   return "invalid";
 }
