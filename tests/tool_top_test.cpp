@@ -155,6 +155,12 @@ TEST(TopView, ADomainThatWasOpenedAnewHasNoNegativeRates) {
   const auto lines = top_lines(second_sample(), first_sample(), TopLook{"shop"});
   EXPECT_EQ(joined(lines).find(" -1"), std::string::npos) << joined(lines);
   EXPECT_EQ(joined(lines).find("nan"), std::string::npos);
+  TopSample busy = second_sample(), anew = first_sample();
+  busy.monotonic_ns = 1'000'000'000;
+  anew.monotonic_ns = 2'000'000'000;
+  anew.shared.total.commits = 50;
+  EXPECT_NE(line_of(top_lines(busy, anew, TopLook{"shop"}), "pages ").find(" 50 "), std::string::npos)
+      << "what there is since, though there was more before";
 }
 
 TEST(TopView, SortsByWhatIsAskedFor) {

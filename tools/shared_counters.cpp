@@ -125,6 +125,7 @@ SharedCounters read_counters(const std::string &folder) {
     refuse(Errc::kForeignVersion, path + " is of another version that is, or was, in use since this boot");
   out.has_state = true;
   out.clock = field<std::uint64_t>(state.data(), offsetof(DomainState, clock));
+  out.attaches = field<std::uint64_t>(state.data(), offsetof(DomainState, incarnation_next));
   add(field<Counts>(state.data(), offsetof(DomainState, retired_counts)), &out.total);
   out.total.recalls = field<std::uint64_t>(state.data(), offsetof(DomainState, recalls));
   out.total.releases = field<std::uint64_t>(state.data(), offsetof(DomainState, releases));

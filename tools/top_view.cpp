@@ -334,7 +334,12 @@ std::string rate_text(double per_second) {
 std::vector<std::string> top_lines(const TopSample &before, const TopSample &now, const TopLook &look) {
   TopLook right = look;
   right.columns = std::max<std::uint32_t>(1, look.columns);
-  return View(before, now, right).lines();
+  // Neither falls while anybody has the domain open.
+  if (now.shared.clock >= before.shared.clock && now.shared.attaches >= before.shared.attaches)
+    return View(before, now, right).lines();
+  TopSample nothing;
+  nothing.monotonic_ns = before.monotonic_ns;
+  return View(nothing, now, right).lines();
 }
 
 }  // namespace tmh::tools
