@@ -153,6 +153,7 @@ Errc ThreadView::start_engine() noexcept {
     log_ = std::make_unique<page::DurableLog>(memory_, runner_.slot, platform::lock_tag(runner_.slot, incarnation),
                                               durable->group());
     runner_.log = log_.get();
+    log_->time_writes(&domain_.latency_of_no_site());
     if (domain_.lines() != nullptr) log_->use_lower(domain_.lines()->log());
     engine_->use_log(log_.get());
   }

@@ -177,6 +177,7 @@ TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
   Levels levels{};
   LineChoice line_choice{};
   CrossPolicy cross{};
+  Latency latency{};
   expect_all("TMH_DETECTION", &detection, detection_values());
   expect_all("TMH_TRACKING", &tracking, tracking_values());
   expect_all("TMH_POLICY", &policy, policy_values());
@@ -184,6 +185,7 @@ TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
   expect_all("TMH_LEVELS", &levels, levels_values());
   expect_all("TMH_LINE", &line_choice, line_values());
   expect_all("TMH_CROSS", &cross, cross_policy_values());
+  expect_all("TMH_LATENCY", &latency, latency_values());
   for (const std::string &value : listed["TMH_GROUP_COMMIT"]) EXPECT_EQ(parse(value, &group), Errc::kOk) << value;
   for (const std::string &value : listed["TMH_ESCALATION"]) {
     Escalation escalation;

@@ -29,6 +29,18 @@ struct Choice {
   std::vector<Row> rows;
 };
 
+const char *meaning(Latency value) {
+  switch (value) {
+    case Latency::kOff:
+      return "none";
+    case Latency::kSampled:
+      return "each where they begin 13 us apart or more; of more frequent ones one of up to 64, which counts for so "
+             "many";
+    case Latency::kFull:
+      return "each; some 25 ns more per instance";
+  }
+  return "";
+}
 const char *meaning(Detection value) {
   switch (value) {
     case Detection::kLazy:
@@ -223,6 +235,8 @@ std::vector<Choice> all_choices() {
                })},
       {"TMH_CROSS", "cross", "what level 1 does about a page that level 2 uses",
        rows_of(CrossPolicy::kAbortLower, CrossPolicy::kRecallAndWait)},
+      {"TMH_LATENCY", "latency", "which attempts are timed, for the latency histograms",
+       rows_of(Latency::kOff, Latency::kSampled)},
   };
 }
 

@@ -1,13 +1,8 @@
 // tools/shared_counters.cpp -- tmh.state, tmh.participants and tmh.log.state, read as bytes.
 #include "tools/shared_counters.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -16,15 +11,16 @@
 #include "levels/storage/log_state.h"
 #include "levels/storage/participants.h"
 #include "platform/failure.h"
-#include "platform/files.h"
 #include "platform/process.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"
+#include "tools/shared_file.h"
+#include "tools/shared_latency.h"
+#include "tools/shared_lines.h"
 
 namespace tmh::tools {
 
 using page::DomainState;
-using platform::FileDescriptor;
 using storage::Count;
 using storage::LogState;
 using storage::Participant;
@@ -32,29 +28,6 @@ using storage::Participant;
 namespace {
 
 using Counts = std::array<std::uint64_t, 32>;
-
-// A field of a mapped structure of which we have the bytes.
-template <class T>
-T field(const std::byte *record, std::size_t offset) noexcept {
-  T value;
-  std::memcpy(&value, record + offset, sizeof value);
-  return value;
-}
-
-// Empty: there is no such file. Fewer bytes than asked for: it is shorter.
-std::vector<std::byte> read_some(const std::string &path, std::size_t bytes) {
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd && errno == ENOENT) return {};
-  if (!fd) check(platform::fail_errno(Errc::kIo, path));
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) check(platform::fail_errno(Errc::kIo, path));
-  if (!S_ISREG(info.st_mode)) refuse(Errc::kNotADomain, path + " is not a regular file");
-  std::vector<std::byte> block(bytes);
-  const ssize_t got = ::pread(fd.get(), block.data(), bytes, 0);
-  if (got < 0) check(platform::fail_errno(Errc::kIo, path));
-  block.resize(static_cast<std::size_t>(got));
-  return block;
-}
 
 void add(const Counts &counts, Counters *to) {
   const auto of = [&counts](Count which) { return counts[static_cast<std::uint32_t>(which)]; };
@@ -81,7 +54,9 @@ bool read_participant(const std::byte *record, ParticipantCounters *out) {
   out->is_alive = process.pid > 0 && platform::alive(process);
   const auto name = field<std::array<char, sizeof Participant::name>>(record, offsetof(Participant, name));
   out->name.assign(name.begin(), std::find(name.begin(), name.end(), '\0'));
-  if (field<std::uint64_t>(record, offsetof(Participant, pin)) != storage::kNoPin) {
+  out->in_line_mode = field<std::uint32_t>(record, offsetof(Participant, in_line_mode)) != 0;
+  if (const auto pin = field<std::uint64_t>(record, offsetof(Participant, pin)); pin != storage::kNoPin) {
+    out->snapshot = pin;
     const std::uint64_t now = platform::coarse_ns();
     const auto began = field<std::uint64_t>(record, offsetof(Participant, begin_ns));
     out->instance_us = now > began ? std::max<std::uint64_t>(1, (now - began) / 1000) : 1;
@@ -91,9 +66,11 @@ bool read_participant(const std::byte *record, ParticipantCounters *out) {
   return true;
 }
 
-void read_participants(const std::string &folder, std::uint32_t high, SharedCounters *out) {
+// Returns their incarnations, by slot.
+std::vector<std::uint64_t> read_participants(const std::string &folder, std::uint32_t high, SharedCounters *out) {
   const std::size_t slots = std::min(high, storage::kParticipantsMax);
   const std::vector<std::byte> table = read_some(folder + "/tmh.participants", slots * sizeof(Participant));
+  std::vector<std::uint64_t> incarnations;
   for (std::size_t slot = 0; slot < table.size() / sizeof(Participant); ++slot) {
     const std::byte *record = table.data() + slot * sizeof(Participant);
     // The list belongs to the slot and stays when its process has gone.
@@ -101,11 +78,14 @@ void read_participants(const std::string &folder, std::uint32_t high, SharedCoun
     out->total.versions_live += field<std::uint32_t>(record, kLive);
     ParticipantCounters one;
     one.slot = static_cast<std::uint32_t>(slot);
+    incarnations.push_back(0);
     if (!read_participant(record, &one)) continue;
+    incarnations.back() = field<std::uint64_t>(record, offsetof(Participant, incarnation));
     add(field<Counts>(record, offsetof(Participant, counts)), &out->total);
     out->participants.push_back(std::move(one));
   }
   out->total.versions_bytes = out->total.versions_live * (kPageBytes + sizeof(page::VersionHead));
+  return incarnations;
 }
 
 void read_log_counters(const std::string &folder, Counters *total) {
@@ -145,10 +125,16 @@ SharedCounters read_counters(const std::string &folder) {
     refuse(Errc::kForeignVersion, path + " is of another version that is, or was, in use since this boot");
   out.has_state = true;
   out.clock = field<std::uint64_t>(state.data(), offsetof(DomainState, clock));
+  out.attaches = field<std::uint64_t>(state.data(), offsetof(DomainState, incarnation_next));
   add(field<Counts>(state.data(), offsetof(DomainState, retired_counts)), &out.total);
   out.total.recalls = field<std::uint64_t>(state.data(), offsetof(DomainState, recalls));
   out.total.releases = field<std::uint64_t>(state.data(), offsetof(DomainState, releases));
-  read_participants(folder, field<std::uint32_t>(state.data(), offsetof(DomainState, participants_high)), &out);
+  const auto high = field<std::uint32_t>(state.data(), offsetof(DomainState, participants_high));
+  const std::vector<std::uint64_t> incarnations = read_participants(folder, high, &out);
+  out.is_hybrid =
+      field<std::uint64_t>(state.data(), offsetof(DomainState, levels)) == static_cast<std::uint64_t>(Levels::kHybrid);
+  if (out.is_hybrid) read_line_counters(folder, incarnations, &out);
+  out.latencies = read_latencies(folder, incarnations, &out.latency_refused);
   if (control->header.durability != 0) read_log_counters(folder, &out.total);
   return out;
 }

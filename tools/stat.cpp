@@ -9,6 +9,7 @@
 #include "tools/moment.h"
 #include "tools/print.h"
 #include "tools/shared_counters.h"
+#include "tools/shared_latency.h"
 
 namespace tmh::tools {
 
@@ -30,16 +31,22 @@ Sample take(const std::string &folder) {
   return {clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC), read_counters(folder)};
 }
 
+Json aborts_json(const std::uint64_t (&aborts)[kAbortCauseCount]) {
+  Json json;
+  for (std::size_t i = 1; i < kAbortCauseCount; ++i)  // 0: no cause
+    json[cause_name(static_cast<AbortCause>(i))] = aborts[i];
+  return json;
+}
+
 // One order for JSON, CSV and text.
 Json counters_json(const Counters &counters) {
   Json json{{"begins", counters.begins}, {"commits", counters.commits}, {"queries", counters.queries}};
-  Json aborts;
-  for (std::size_t i = 1; i < kAbortCauseCount; ++i)  // 0: no cause
-    aborts[cause_name(static_cast<AbortCause>(i))] = counters.aborts[i];
-  json["aborts"] = std::move(aborts);
+  json["aborts"] = aborts_json(counters.aborts);
   json["pages_read"] = counters.pages_read;
   json["pages_written"] = counters.pages_written;
   json["lines_written"] = counters.lines_written;
+  json["line_commits"] = counters.line_commits;
+  json["line_aborts"] = aborts_json(counters.line_aborts);
   json["faults_signal"] = counters.faults_signal;
   json["faults_kernel"] = counters.faults_kernel;
   json["lock_recoveries"] = counters.lock_recoveries;
@@ -52,6 +59,10 @@ Json total_json(const Counters &total) {
   Json json = counters_json(total);
   json["versions_live"] = total.versions_live;
   json["versions_bytes"] = total.versions_bytes;
+  json["rtm"] = {{"commits", total.hardware_commits},          {"aborts_conflict", total.hardware_conflicts},
+                 {"aborts_capacity", total.hardware_capacity}, {"aborts_zero", total.hardware_zero},
+                 {"aborts_explicit", total.hardware_explicit}, {"aborts_other", total.hardware_other},
+                 {"mode_switches", total.mode_switches}};
   json["recalls"] = total.recalls;
   json["releases"] = total.releases;
   json["log_bytes"] = total.log_bytes;
@@ -60,6 +71,30 @@ Json total_json(const Counters &total) {
   json["checkpoints"] = total.checkpoints;
   json["log_files_made"] = total.log_files_made;
   return json;
+}
+
+Json latencies_json(const SharedCounters &shared) {
+  Json all = Json::array();
+  for (const LatencySeries &one : shared.latencies) {
+    Json json{{"participant", nullptr}, {"site", one.site}, {"level", to_string(one.level)}};
+    if (one.slot != LatencySeries::kGone) json["participant"] = one.slot;
+    json["outcome"] = one.outcome == AbortCause::kNone ? "committed" : cause_name(one.outcome);
+    json.update(latency_json(one.histogram));
+    all.push_back(std::move(json));
+  }
+  return all;
+}
+
+// Of committed instances, by level; each with the same columns, whatever ran.
+Json levels_json(const SharedCounters &shared) {
+  Json levels;
+  for (std::size_t i = 1; i < kLatencyLevelCount; ++i) {
+    const auto level = static_cast<LatencyLevel>(i);
+    levels[to_string(level)] = latency_json(sum_of(shared.latencies, [level](const LatencySeries &one) {
+      return one.level == level && one.outcome == AbortCause::kNone;
+    }));
+  }
+  return levels;
 }
 
 Json json_of(const std::string &folder, const Sample &sample) {
@@ -79,7 +114,10 @@ Json json_of(const std::string &folder, const Sample &sample) {
           {"shared_memory", sample.shared.has_state},
           {"clock", sample.shared.clock},
           {"total", total_json(sample.shared.total)},
-          {"participants", std::move(participants)}};
+          {"participants", std::move(participants)},
+          {"latency", levels_json(sample.shared)},
+          {"latencies", latencies_json(sample.shared)},
+          {"latencies_refused", sample.shared.latency_refused}};
 }
 
 // "aborts" of a nested document become "aborts_user" and so on.
@@ -97,10 +135,12 @@ std::string csv_of(const Sample &sample, bool with_header) {
   std::string header = "time_ns,open,participants,clock";
   std::string row = fmt::format("{},{},{},{}", sample.time_ns, sample.shared.is_open() ? 1 : 0,
                                 sample.shared.participants.size(), sample.shared.clock);
-  visit_flat(total_json(sample.shared.total), "", [&](const std::string &name, std::uint64_t value) {
+  const auto column = [&](const std::string &name, std::uint64_t value) {
     header += "," + name;
     row += fmt::format(",{}", value);
-  });
+  };
+  visit_flat(total_json(sample.shared.total), "", column);
+  visit_flat(levels_json(sample.shared), "latency_", column);
   return (with_header ? header + "\n" : "") + row + "\n";
 }
 
@@ -119,7 +159,7 @@ std::string text_of(const std::string &folder, const Sample &sample) {
       out += fmt::format("; {} runs for {}", one.is_query ? "a query" : "an instance", duration_text(one.instance_us));
     out += "\n";
   }
-  return out;
+  return out + latency_table_text(sample.shared.latencies);
 }
 
 constexpr const char *kRateHeader =

@@ -47,6 +47,8 @@ struct Counters {
   // Durable domains: log bytes written, durable log writes, commits in them, data written by checkpoints
   std::uint64_t log_bytes = 0, log_flushes = 0, log_commits = 0, checkpoints = 0, log_files_made = 0;
   std::uint64_t recalls = 0, releases = 0;  // hybrid domains: pages that level 2 took from level 1, and gave back
+  // Hybrid domains, level 1 in software: attempts of sites; not among those above.
+  std::uint64_t line_commits = 0, line_aborts[kAbortCauseCount] = {};
   // Hybrid domains, level 1 in hardware (RTM): commits (the last 63 of a site in a thread may be missing); aborted attempts by what the
   // status said; attempts that were not let begin, because pages had moved, level 2 ran, or the views were level 2's; pages in and out.
   std::uint64_t hardware_commits = 0, hardware_conflicts = 0, hardware_capacity = 0, hardware_zero = 0;

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tmh/instance.hpp>
 #include <tmh/options.hpp>
 
 #include <tmh/detail/line_access.hpp>
@@ -25,7 +26,7 @@ namespace tmh::line {
 using LineWord = detail::LineWord;
 
 inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
-inline constexpr std::uint32_t kLineStateVersion = 2;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kLineStateVersion = 3;  // changes with every change of what is in these files
 
 // A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U and not newer than rv.
 inline constexpr std::uint64_t kLocked = 1ull << 63;  // context number in the lower 32 bits
@@ -134,6 +135,9 @@ enum class Owner : std::uint64_t {};
   return static_cast<std::uint64_t>(owner) >> 17;
 }
 
+inline constexpr std::size_t kLineAbortsMax = 16;
+static_assert(kAbortCauseCount <= kLineAbortsMax);
+
 struct alignas(4096) LineContextV1 {
   std::atomic<Owner> owner;          //    0  CAS from 0 to take it
   std::uint64_t reserved_zero[7];    //    8
@@ -142,20 +146,27 @@ struct alignas(4096) LineContextV1 {
   std::atomic<std::uint64_t> stamp;  //   80  line clock at line-stamp; stored before COMMITTED
   std::atomic<std::uint64_t> lines;  //   88  entries of writes; stored before PENDING
   // Durable domains (redo.h). in_flight: 0: nothing stamped and undecided or not home; kStamping; else the stamp.
-  LineWord in_flight;                 //   96
-  LineWord redo_next;                 //  104  redo_head if this commit succeeds; stored before COMMITTED
-  LineWord redo_head;                 //  112  bytes of the redo ring ever filled with committed records
-  std::uint64_t reserved2_zero[1];    //  120
-  alignas(64) LineWord undo_head;     //  128  undo words ever stored; the next one goes to undo[undo_head % kUndoWords]
-  std::uint64_t reserved3_zero[7];    //  136
-  alignas(64) LineWord redo_tail;     //  192  of these, in the log; moved by the log's writer
-  std::uint64_t reserved4_zero[487];  //  200
-  LineWrite writes[kWritesMax];       // 4096
+  LineWord in_flight;               //   96
+  LineWord redo_next;               //  104  redo_head if this commit succeeds; stored before COMMITTED
+  LineWord redo_head;               //  112  bytes of the redo ring ever filled with committed records
+  LineWord commits;                 //  120  of all its owners, ever; beside the status, which a commit stores to anyway
+  alignas(64) LineWord undo_head;   //  128  undo words ever stored; the next one goes to undo[undo_head % kUndoWords]
+  std::uint64_t reserved3_zero[7];  //  136
+  alignas(64) LineWord redo_tail;   //  192  of these, in the log; moved by the log's writer
+  std::uint64_t reserved4_zero[7];  //  200
+  // Totals of all its owners, by AbortCause; and what they, and commits, were when the present owner came.
+  alignas(64) LineWord aborts[kLineAbortsMax];  //  256
+  std::uint64_t commits_before;                 //  384
+  std::uint64_t aborts_before[kLineAbortsMax];  //  392
+  std::uint64_t reserved5_zero[447];            //  520
+  LineWrite writes[kWritesMax];                 // 4096
   UndoWord undo[kUndoWords];
   std::byte redo[kRedoBytes];
 };
 static_assert(offsetof(LineContextV1, status) == 64 && offsetof(LineContextV1, in_flight) == 96 &&
               offsetof(LineContextV1, undo_head) == 128 && offsetof(LineContextV1, redo_tail) == 192 &&
+              offsetof(LineContextV1, commits) == 120 && offsetof(LineContextV1, aborts) == 256 &&
+              offsetof(LineContextV1, commits_before) == 384 && offsetof(LineContextV1, aborts_before) == 392 &&
               offsetof(LineContextV1, writes) == 4096 &&
               offsetof(LineContextV1, undo) == 4096 + sizeof(LineWrite) * kWritesMax &&
               offsetof(LineContextV1, redo) == 4096 + sizeof(LineWrite) * kWritesMax + sizeof(UndoWord) * kUndoWords);

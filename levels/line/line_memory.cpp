@@ -150,10 +150,24 @@ Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation, std
     if (!context.owner.compare_exchange_strong(free, owner_of(slot, incarnation), std::memory_order_acq_rel,
                                                std::memory_order_relaxed))
       continue;
+    // relaxed: its owner alone counts
+    context.commits_before = context.commits.load(std::memory_order_relaxed);
+    for (std::size_t cause = 0; cause < kLineAbortsMax; ++cause)
+      context.aborts_before[cause] = context.aborts[cause].load(std::memory_order_relaxed);
     *number = i;
     return Errc::kOk;
   }
   return fail(Errc::kTooManyParticipants, std::to_string(kContextsMax) + " threads have a level-1 context");
+}
+
+void LineMemory::count_in(Counters *out) const noexcept {
+  // relaxed: totals
+  for (std::uint32_t i = 0; i < contexts_high(); ++i) {
+    const LineContextV1 &context = contexts_[i];
+    out->line_commits += context.commits.load(std::memory_order_relaxed);
+    for (std::size_t cause = 0; cause < kAbortCauseCount; ++cause)
+      out->line_aborts[cause] += context.aborts[cause].load(std::memory_order_relaxed);
+  }
 }
 
 void LineMemory::give_back(std::uint32_t number) noexcept {

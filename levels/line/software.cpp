@@ -93,6 +93,7 @@ void SoftwareThread::abandon(AbortCause cause) noexcept {
 }
 
 void SoftwareThread::doom(AbortCause cause) noexcept {
+  count(context_->aborts[static_cast<std::size_t>(cause)]);
   platform::probe::abort(platform::probe::kLines, static_cast<std::uint32_t>(cause));
   cause_ = cause;
   status_ = status_of(cause);

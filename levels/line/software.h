@@ -28,6 +28,7 @@
 #include "levels/line/line_table.h"
 #include "levels/line/redo.h"
 #include "levels/line/upper.h"
+#include "platform/counting.h"
 
 namespace tmh::line {
 
@@ -168,6 +169,9 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] AbortCause save_undo() noexcept;
   [[nodiscard]] bool has_undo_room(std::uint64_t head) const noexcept;
   Status end_aborted(AbortCause cause) noexcept;
+  static void count(LineWord &total) noexcept {  // relaxed: the context's owner alone counts
+    if constexpr (platform::kCounts) total.store(total.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
   void finish() noexcept;
 
   LineMemory &memory_;

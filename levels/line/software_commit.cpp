@@ -43,6 +43,7 @@ Status SoftwareThread::commit() noexcept {
   if (is_doomed_) return end_aborted(cause_);
   if (writes_.empty()) {
     stamp_ = rv;
+    count(context_->commits);
     platform::probe::commit(platform::probe::kLines, stamp_, 0);
     finish();
     return Status::kCommitted;
@@ -68,6 +69,7 @@ Status SoftwareThread::commit() noexcept {
     }
     return end_aborted(cause);
   }
+  count(context_->commits);
   platform::probe::commit(platform::probe::kLines, stamp_, writes_.size());
   finish();
   return Status::kCommitted;

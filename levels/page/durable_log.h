@@ -38,6 +38,8 @@ class DurableLog {
   DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockTag tag, const GroupCommit &group) noexcept;
   // Domains with a level below: before the first commit. Null: its records are not asked for any more.
   void use_lower(LowerLog *lower) noexcept { lower_ = lower; }
+  // As LogWriter's.
+  void time_writes(storage::LatencySite *times) noexcept { writer_.time_writes(times); }
 
   // Counts what a commit of `writes` will need, word masks included (VersionHead::words of their slots are filled in here).
   // REQUIRES: slots filled; clean(i) is the page as it was before, for writes[i].

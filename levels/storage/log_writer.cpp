@@ -10,6 +10,7 @@
 
 #include "levels/storage/log_files.h"
 #include "platform/failure.h"
+#include "platform/process.h"
 #include "platform/steps.h"
 
 namespace tmh::storage {
@@ -126,9 +127,11 @@ Errc LogWriter::write() noexcept {
   assert(padded <= kBufferBytes);
   std::memset(buffer_.get() + bytes, 0, padded - bytes);
   step(Step::kLogWrite);
+  const std::uint64_t began_ns = platform::monotonic_ns();
   if (const Errc error = file_.write_durable(block_ % state_->file_bytes, buffer_.get(), padded); error != Errc::kOk)
     return error;
   step(Step::kLogWritten);
+  if (times_ != nullptr) times_->record(LatencyLevel::kLog, AbortCause::kNone, platform::monotonic_ns() - began_ns, 1);
   const Lsn last = block_of(end_);
   std::memmove(buffer_.get(), buffer_.get() + (last - block_), end_ - last);
   block_ = last;

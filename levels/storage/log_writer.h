@@ -14,6 +14,7 @@
 
 #include <tmh/error.hpp>
 
+#include "levels/storage/latency_table.h"
 #include "levels/storage/log_format.h"
 #include "levels/storage/log_record.h"
 #include "levels/storage/log_state.h"
@@ -41,6 +42,9 @@ class LogWriter {
   LogWriter();
   // `state` and `tails` (two blocks) are the shared ones.
   void attach(const std::string &folder, LogState *state, std::byte *tails) noexcept;
+
+  // Durable writes are timed for it; it outlives the writer.
+  void time_writes(LatencySite *times) noexcept { times_ = times; }
 
   // Begins a batch at the current point.
   void start() noexcept;
@@ -73,6 +77,7 @@ class LogWriter {
   Lsn end_ = 0;                                          // behind the last record appended
   Lsn start_ = 0;                                        // of the batch
   bool could_not_open_ = false;
+  LatencySite *times_ = nullptr;
 };
 
 }  // namespace tmh::storage

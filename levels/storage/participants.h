@@ -15,6 +15,7 @@
 
 #include <tmh/instance.hpp>
 
+#include "platform/counting.h"
 #include "platform/fence.h"
 #include "platform/process.h"
 
@@ -73,7 +74,7 @@ struct alignas(64) Participant {
   // line 2: what others decide about it
   alignas(64) std::atomic<std::uint64_t> failed_instance;  // number of the instance that was failed by another
   std::atomic<std::uint32_t> accesses;                     // eager: first entry in the access table, 0: none
-  std::uint32_t reserved2_zero;
+  std::atomic<std::uint32_t> in_line_mode;                 // 1: its views are those of RTM; its owner's, for tools
   // lines 3 to 6: totals
   alignas(64) std::atomic<std::uint64_t> counts[32];
   // line 7: the list of the slot's versions, which stays when the slot changes hands; and durability: its owner's, log writers read it.
@@ -87,6 +88,7 @@ struct alignas(64) Participant {
   std::uint64_t reserved4_zero[3];
 
   void add(Count which, std::uint64_t amount) noexcept {
+    if constexpr (!platform::kCounts) return;
     auto &cell = counts[static_cast<std::uint32_t>(which)];
     cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
   }
