@@ -101,6 +101,27 @@ struct TraceCommand {
 };
 [[nodiscard]] Exit run(const TraceCommand &command);
 
+// Runs a built-in workload in processes of its own, and tells what it did and whether its invariant holds.
+struct RunCommand {
+  enum class Level : std::uint8_t { kLine, kPage, kHybrid };
+  std::string workload;
+  std::string domain;  // empty: a temporary one
+  unsigned processes = 2, threads = 1;
+  double seconds = 2;
+  std::uint64_t operations = 0;  // of all workers; not 0: instead of seconds
+  std::uint64_t size = 0;        // 0, and negative ones of the next two: the workload's own
+  double skew = -1;
+  int read_percent = -1;
+  std::uint64_t seed = 1;
+  Level level = Level::kHybrid;
+  // Spelled as in the environment, which counts where they are empty.
+  std::string durability, group_commit, line, conflict, backoff, escalation, cross, capacity, tracking, detection,
+      thread_views;
+  bool json = false;
+  bool csv = false;
+};
+[[nodiscard]] Exit run(const RunCommand &command);
+
 // The whole command: parses, runs, tells errors on standard error. Returns the exit status.
 [[nodiscard]] int run_command_line(int argc, const char *const *argv);
 
