@@ -166,28 +166,34 @@ void Crew::work_in_thread(workloads::Workload &workload, unsigned process, unsig
 }
 
 void Crew::publish(const workloads::Workload &workload, ProcessState &process) const {
-  SiteReport all;
+  std::array<std::uint64_t, static_cast<std::size_t>(SiteTotal::kEnd)> all{};
   for (const SiteReport &one : workload.reports()) {
-    all.line_commits += one.line_commits;
-    all.hardware_commits += one.hardware_commits;
-    all.page_commits += one.page_commits;
-    all.line_aborts += one.line_aborts;
-    all.page_aborts += one.page_aborts;
-    all.escalations_capacity += one.escalations_capacity;
-    all.escalations_needs_pages += one.escalations_needs_pages;
-    all.escalations_attempts += one.escalations_attempts;
-    all.de_escalations += one.de_escalations;
+    const std::uint64_t values[] = {one.line_commits,
+                                    one.hardware_commits,
+                                    one.page_commits,
+                                    one.line_aborts,
+                                    one.page_aborts,
+                                    one.escalations_capacity,
+                                    one.escalations_needs_pages,
+                                    one.escalations_attempts,
+                                    one.de_escalations,
+                                    one.hardware_conflicts,
+                                    one.hardware_capacity,
+                                    one.hardware_zero,
+                                    one.hardware_explicit,
+                                    one.hardware_other};
+    static_assert(std::size(values) == static_cast<std::size_t>(SiteTotal::kCauses));
+    for (std::size_t i = 0; i < std::size(values); ++i) all[i] += values[i];
+    for (std::size_t i = 0; i < kAbortCauseCount; ++i) all[std::size(values) + i] += one.line_aborts_by_cause[i];
   }
-  SiteTotals &sites = process.sites;
-  sites.line_commits.store(all.line_commits, relaxed);
-  sites.hardware_commits.store(all.hardware_commits, relaxed);
-  sites.page_commits.store(all.page_commits, relaxed);
-  sites.line_aborts.store(all.line_aborts, relaxed);
-  sites.page_aborts.store(all.page_aborts, relaxed);
-  sites.escalations_capacity.store(all.escalations_capacity, relaxed);
-  sites.escalations_needs_pages.store(all.escalations_needs_pages, relaxed);
-  sites.escalations_attempts.store(all.escalations_attempts, relaxed);
-  sites.de_escalations.store(all.de_escalations, relaxed);
+  for (std::size_t i = 0; i < all.size(); ++i) process.sites[i].store(all[i], relaxed);
+}
+
+std::uint64_t Crew::total(SiteTotal which) const noexcept {
+  std::uint64_t sum = 0;
+  for (unsigned i = 0; i < plan_.processes; ++i)
+    sum += state_->processes[i].sites[static_cast<std::size_t>(which)].load(relaxed);
+  return sum;
 }
 
 // Dead ones need not be.

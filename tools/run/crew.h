@@ -7,9 +7,11 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,11 +22,26 @@ namespace tmh::tools {
 
 enum class Phase : std::uint32_t { kWaiting, kOpening, kRunning, kStopping };
 
-// Of the instances of one process's sites, in shared memory; as SiteReport.
-struct SiteTotals {
-  std::atomic<std::uint64_t> line_commits, hardware_commits, page_commits, line_aborts, page_aborts;
-  std::atomic<std::uint64_t> escalations_capacity, escalations_needs_pages, escalations_attempts, de_escalations;
+// A process's share in SiteReport, of all its sites; in this order: see Crew::publish().
+enum class SiteTotal : std::uint8_t {
+  kLineCommits,  // those of RTM among them
+  kHardwareCommits,
+  kPageCommits,
+  kLineAborts,
+  kPageAborts,
+  kForCapacity,
+  kForPages,
+  kForAttempts,
+  kCameDown,
+  kHardwareConflicts,
+  kHardwareCapacity,
+  kHardwareZero,
+  kHardwareExplicit,
+  kHardwareOther,
+  kCauses,  // of attempts that software lines aborted, from here on by AbortCause
+  kEnd = kCauses + kAbortCauseCount
 };
+using SiteTotals = std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(SiteTotal::kEnd)>;
 
 struct alignas(64) ThreadState {
   std::atomic<std::uint64_t> updates;  // acknowledged
@@ -77,6 +94,8 @@ class Crew {
   // All of what follows: after run().
   [[nodiscard]] double seconds() const noexcept;  // from the common start to the last operation's end
   [[nodiscard]] LatencySummary latency() const;
+  [[nodiscard]] std::uint64_t total(
+      SiteTotal which) const noexcept;  // of a killed process: as of its last 20 ms, or before
   [[nodiscard]] const CrewState &state() const noexcept { return *state_; }
   [[nodiscard]] const std::vector<WorkerEnd> &ends() const noexcept { return ends_; }
   [[nodiscard]] bool was_interrupted() const noexcept { return interrupted_; }

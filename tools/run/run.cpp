@@ -69,9 +69,9 @@ void read_option(const std::string &spec, Value *out) {
   if (!spec.empty()) check(parse(spec, out));
 }
 
-DomainOptions options_of(const RunCommand &command) {
+DomainOptions options_of(const RunCommand &command, std::string name) {
   DomainOptions options;
-  options.name = "tmh run " + command.workload;
+  options.name = std::move(name);
   options.levels = command.level == RunCommand::Level::kPage ? Levels::kPage : Levels::kHybrid;
   read_option(command.durability, &options.durability);
   read_option(command.line, &options.line);
@@ -102,7 +102,6 @@ workloads::Plan plan_of(const RunCommand &command, std::atomic<std::uint64_t> *n
 struct Outcome {
   Counters counters;  // of the run alone
   workloads::Verdict verdict;
-  Json sites;  // by level
   Json workers;
   bool has_failed = false;  // a worker ended otherwise than by itself or by SIGKILL
   bool is_broken = false;
@@ -128,7 +127,7 @@ void expect_acknowledged(const Crew &crew, const CrewPlan &plan, const std::vect
 
 Outcome work(const RunCommand &command, const Folder &folder, const CrewPlan &plan, Crew *crew, Domain *domain) {
   Outcome outcome;
-  *domain = Domain::open(folder.path(), options_of(command));
+  *domain = Domain::open(folder.path(), options_of(command, "tmh run"));
   {
     const std::unique_ptr<workloads::Workload> workload =
         workloads::open(*domain, plan_of(command, crew->next_number()));
@@ -146,25 +145,28 @@ Outcome work(const RunCommand &command, const Folder &folder, const CrewPlan &pl
   return outcome;
 }
 
-void add_sites(const Crew &crew, Outcome *outcome) {
-  std::uint64_t lines = 0, hardware = 0, pages = 0, line_aborts = 0, page_aborts = 0, capacity = 0, needs = 0,
-                attempts = 0, down = 0;
-  for (std::size_t i = 0; i < crew.ends().size(); ++i) {
-    const SiteTotals &sites = crew.state().processes[i].sites;
-    hardware += sites.hardware_commits.load();
-    lines += sites.line_commits.load() - sites.hardware_commits.load();
-    pages += sites.page_commits.load();
-    line_aborts += sites.line_aborts.load();
-    page_aborts += sites.page_aborts.load();
-    capacity += sites.escalations_capacity.load();
-    needs += sites.escalations_needs_pages.load();
-    attempts += sites.escalations_attempts.load();
-    down += sites.de_escalations.load();
-  }
-  outcome->sites = {
-      {"commits", {{"line", lines}, {"rtm", hardware}, {"page", pages}, {"query", outcome->counters.queries}}},
-      {"aborts", {{"line", line_aborts}, {"page", page_aborts}}},
-      {"escalations", {{"capacity", capacity}, {"needs_pages", needs}, {"attempts", attempts}, {"came_down", down}}}};
+// What ran where, and what came of it. Level 2 counts its aborts in the domain, level 1 at its sites.
+void add_levels(const Crew &crew, const Counters &counters, Json *document) {
+  using enum SiteTotal;
+  Json aborts;
+  for (std::size_t i = 1; i < kAbortCauseCount; ++i)  // 0: no cause
+    aborts[cause_name(static_cast<AbortCause>(i))] =
+        counters.aborts[i] + crew.total(static_cast<SiteTotal>(static_cast<std::size_t>(kCauses) + i));
+  (*document)["commits"] = {{"line", crew.total(kLineCommits) - crew.total(kHardwareCommits)},
+                            {"rtm", crew.total(kHardwareCommits)},
+                            {"page", crew.total(kPageCommits)},
+                            {"query", counters.queries}};
+  (*document)["aborts"] = std::move(aborts);
+  (*document)["aborts_rtm"] = {{"conflict", crew.total(kHardwareConflicts)},
+                               {"capacity", crew.total(kHardwareCapacity)},
+                               {"zero", crew.total(kHardwareZero)},
+                               {"explicit", crew.total(kHardwareExplicit)},
+                               {"other", crew.total(kHardwareOther)}};
+  (*document)["aborts_by_level"] = {{"line", crew.total(kLineAborts)}, {"page", crew.total(kPageAborts)}};
+  (*document)["escalations"] = {{"capacity", crew.total(kForCapacity)},
+                                {"needs_pages", crew.total(kForPages)},
+                                {"attempts", crew.total(kForAttempts)},
+                                {"came_down", crew.total(kCameDown)}};
 }
 
 void add_workers(const Crew &crew, Outcome *outcome) {
@@ -217,9 +219,6 @@ Json document_of(const RunCommand &command, const Folder &folder, const Domain &
                  const Outcome &outcome) {
   const LatencySummary latency = crew.latency();
   const double seconds = crew.seconds();
-  Json aborts;
-  for (std::size_t i = 1; i < kAbortCauseCount; ++i)  // 0: no cause
-    aborts[cause_name(static_cast<AbortCause>(i))] = outcome.counters.aborts[i];
   Json json{{"document", "tmh-run-1"},
             {"workload", command.workload},
             {"domain", folder.is_temporary() ? "" : folder.path()}};
@@ -228,10 +227,7 @@ Json document_of(const RunCommand &command, const Folder &folder, const Domain &
   json["seconds"] = seconds;
   json["operations"] = latency.operations;
   json["operations_per_s"] = seconds > 0 ? static_cast<double>(latency.operations) / seconds : 0;
-  json["commits"] = outcome.sites["commits"];
-  json["aborts"] = std::move(aborts);
-  json["aborts_by_level"] = outcome.sites["aborts"];
-  json["escalations"] = outcome.sites["escalations"];
+  add_levels(crew, outcome.counters, &json);
   json["latency_ns"] = {{"samples", latency.samples}, {"p50", latency.p50_ns},    {"p90", latency.p90_ns},
                         {"p99", latency.p99_ns},      {"p99_9", latency.p999_ns}, {"max", latency.max_ns}};
   json["workers"] = outcome.workers;
@@ -292,6 +288,8 @@ std::string text_of(const Json &document) {
   text += fmt::format("commits      {}\n", listed(document["commits"]));
   text +=
       fmt::format("aborts       {}; by level: {}\n", listed(document["aborts"]), listed(document["aborts_by_level"]));
+  if (const std::string rtm = listed(document["aborts_rtm"]); rtm != "none")
+    text += fmt::format("  of RTM     {}\n", rtm);
   text += fmt::format("escalations  {}\n", listed(document["escalations"]));
   text += fmt::format("latency us   p50 {:.2f}, p90 {:.2f}, p99 {:.2f}, p99.9 {:.2f}, max {:.2f}; of {} operations\n",
                       us("p50"), us("p90"), us("p99"), us("p99_9"), us("max"), latency["samples"].dump());
@@ -312,11 +310,11 @@ Exit run(const RunCommand &command) {
   const CrewPlan plan{command.processes, command.threads, command.operations != 0 ? 0 : command.seconds,
                       command.operations, command.seed};
   Crew crew(plan, [&](std::atomic<std::uint64_t> *next_number) {
-    return workloads::open(Domain::open(folder.path(), options_of(command)), plan_of(command, next_number));
+    return workloads::open(Domain::open(folder.path(), options_of(command, "tmh run: worker")),
+                           plan_of(command, next_number));
   });
   Domain domain;
   Outcome outcome = work(command, folder, plan, &crew, &domain);
-  add_sites(crew, &outcome);
   add_workers(crew, &outcome);
   const Json document = document_of(command, folder, domain, crew, outcome);
   domain.close();
