@@ -40,6 +40,11 @@ std::string check_number(const std::string &text) {
   return is_number ? std::string() : text + " is no number from 0 to 18446744073709551615";
 }
 
+// Which CLI::Range lets pass.
+std::string check_not_nan(const std::string &text) {
+  return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number" : std::string();
+}
+
 class CommandLine {
  public:
   CommandLine() {
@@ -53,6 +58,8 @@ class CommandLine {
     add_live(LiveCommand::Kind::kArchive, "archive",
              "Checkpoint, then move the log files that recovery needs no more to the folder TO");
     add_live(LiveCommand::Kind::kBackup, "backup", "A consistent copy of the domain in the new folder TO");
+    add_live(LiveCommand::Kind::kCopy, "copy",
+             "A domain of its own in the new folder TO, with everything committed so far");
     CLI::App *log = app_.add_subcommand("log", "Read the redo log; changes nothing, also while the domain is open");
     log->require_subcommand(1);
     add_log_dump(log);
@@ -67,6 +74,7 @@ class CommandLine {
     add_trace();
     add_rtm_emulate();
     add_run();
+    add_kill_stuck();
   }
 
   int run(int argc, const char *const *argv) {
@@ -195,9 +203,7 @@ class CommandLine {
     CLI::Option *interval =
         sub->add_option("INTERVAL", stat_.interval_s, "seconds between samples, until the domain is closed");
     interval->check(CLI::Range(0.001, 1e6));
-    interval->check([](const std::string &text) {  // which Range lets pass
-      return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number" : std::string();
-    });
+    interval->check(check_not_nan);
     sub->add_option("--count", stat_.count, "so many samples")->needs(interval)->check(check_number);
     sub->add_flag("--csv", stat_.csv, "print CSV, a line per sample")->excludes("--json");
   }
@@ -263,6 +269,22 @@ class CommandLine {
     sub->final_callback([this] { chosen_ = [this] { return tools::run(rtm_emulate_); }; });
   }
 
+  void add_kill_stuck() {
+    CLI::App *sub =
+        add(&app_, "kill-stuck", "Ask instances that run for too long to abort; kill their processes only with --kill",
+            &kill_stuck_, "tmh kill-stuck shop --older-than 30");
+    CLI::Option *pid = sub->add_option("--pid", kill_stuck_.pid, "the instances of this process, however young");
+    pid->check(CLI::Range(1, 1 << 22));
+    sub->add_option("--older-than", kill_stuck_.older_than_s, "instances of level 2 that run for so many seconds (60)")
+        ->excludes(pid)
+        ->check(CLI::Range(0.0, 1e9))
+        ->check(check_not_nan);
+    sub->add_option("--grace", kill_stuck_.grace_s, "seconds that an instance has to end after it was asked (1)")
+        ->check(CLI::Range(0.0, 3600.0))
+        ->check(check_not_nan);
+    sub->add_flag("--kill", kill_stuck_.kill, "SIGKILL to the processes of those that still run then");
+  }
+
   // A value as the library spells it; `values` are the right ones.
   template <class Value>
   static void add_spec(CLI::App *sub, const char *name, std::string *spec, const char *about, const char *values) {
@@ -283,7 +305,8 @@ class CommandLine {
     sub->add_option("--processes", run_.processes, "worker processes (2)")
         ->check(CLI::Range(1u, workloads::kWorkersMax));
     sub->add_option("--threads", run_.threads, "threads of each (1)")->check(CLI::Range(1u, workloads::kWorkersMax));
-    CLI::Option *seconds = sub->add_option("--seconds", run_.seconds, "so long (2)")->check(CLI::Range(0.001, 1e6));
+    CLI::Option *seconds =
+        sub->add_option("--seconds", run_.seconds, "so long (2)")->check(CLI::Range(0.001, 1e6))->check(check_not_nan);
     sub->add_option("--operations", run_.operations, "so many operations of all workers, instead")
         ->excludes(seconds)
         ->check(check_number)
@@ -292,7 +315,8 @@ class CommandLine {
         ->check(check_number)
         ->check(CLI::PositiveNumber);
     sub->add_option("--skew", run_.skew, "zipfian constant, 0: all elements alike (YCSB: 0.99, others: 0)")
-        ->check(CLI::Range(0.0, 0.9999));
+        ->check(CLI::Range(0.0, 0.9999))
+        ->check(check_not_nan);
     sub->add_option("--reads", run_.read_percent, "operations of 100 that only read (the workload's own share)")
         ->check(CLI::Range(0, 100));
     sub->add_option("--seed", run_.seed, "of what workers draw (1)")->check(check_number);
@@ -346,7 +370,7 @@ class CommandLine {
       "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, backups, inspection. "
       "And on machines and programs: doctor, perf, rtm-emulate."};
   RecoverCommand recover_;
-  LiveCommand live_[3];
+  LiveCommand live_[4];
   LogDumpCommand dump_;
   LogVerifyCommand verify_;
   InfoCommand info_;
@@ -357,6 +381,7 @@ class CommandLine {
   PerfCommand perf_;
   TraceCommand trace_;
   RunCommand run_;
+  KillStuckCommand kill_stuck_;
   RtmEmulateCommand rtm_emulate_;
   std::function<Exit()> chosen_;
   const bool *json_ = nullptr;  // the chosen command's

@@ -18,9 +18,9 @@ struct RecoverCommand {
 };
 [[nodiscard]] Exit run(const RecoverCommand &command);
 
-// The three that join a domain as a participant; a closed one is opened, which recovers it, and closed again.
+// The four that join a domain as a participant; a closed one is opened, which recovers it, and closed again.
 struct LiveCommand {
-  enum class Kind : std::uint8_t { kCheckpoint, kArchive, kBackup };
+  enum class Kind : std::uint8_t { kCheckpoint, kArchive, kBackup, kCopy };
   Kind kind = Kind::kCheckpoint;
   std::string domain, to;
   bool json = false;
@@ -121,6 +121,17 @@ struct RunCommand {
   bool csv = false;
 };
 [[nodiscard]] Exit run(const RunCommand &command);
+
+// Asks stuck instances to abort; kills their processes only when told to.
+struct KillStuckCommand {
+  std::string domain;
+  std::int32_t pid = 0;  // 0: whoever is older
+  double older_than_s = 60;
+  double grace_s = 1;  // for an instance that was asked, to end
+  bool kill = false;
+  bool json = false;
+};
+[[nodiscard]] Exit run(const KillStuckCommand &command);
 
 // The whole command: parses, runs, tells errors on standard error. Returns the exit status.
 [[nodiscard]] int run_command_line(int argc, const char *const *argv);

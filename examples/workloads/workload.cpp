@@ -11,10 +11,13 @@ constexpr std::uint64_t kMagic = 0x6d7472756e303031;  // "mtrun001"
 constexpr std::uint64_t kTalliesAt = tmh::kPageBytes;
 constexpr std::uint64_t kContentAt = kTalliesAt + kWorkersMax * tmh::kPageBytes;
 
+// Header and tallies only: a segment that is another workload's is not to grow.
 tmh::SegmentOptions options(std::uint64_t content_bytes) {
+  constexpr std::uint64_t kReservedBytes = 64ull << 30;  // by default
   tmh::SegmentOptions made;
   made.layout = tmh::Layout::kRaw;
-  made.size_bytes = kContentAt + (content_bytes + tmh::kPageBytes - 1) / tmh::kPageBytes * tmh::kPageBytes;
+  made.size_bytes = kContentAt;
+  if (kContentAt + content_bytes > kReservedBytes) made.max_bytes = 1ull << 40;
   return made;
 }
 
@@ -66,6 +69,7 @@ struct Workload::Header {
 Workload::Workload(const tmh::Domain &domain, const Plan &plan, std::uint64_t content_bytes)
     : domain_(domain),
       plan_(plan),
+      bytes_(kContentAt + (content_bytes + tmh::kPageBytes - 1) / tmh::kPageBytes * tmh::kPageBytes),
       segment_(domain.map("run.db", options(content_bytes))),
       site_(domain, plan.workload->name, plan.escalation, tmh::BodyKind::kInstrumented) {}
 
@@ -76,17 +80,21 @@ Tally &Workload::tally(unsigned worker) const noexcept {
 }
 
 void Workload::set_up() {
+  tmh::atomically(domain_, [&] {
+    Header &head = header();
+    if (head.magic == 0) {
+      head.magic = kMagic;
+      head.kind = kind_of(*plan_.workload);
+      head.size = plan_.size;
+    }
+    if (head.magic != kMagic || head.kind != kind_of(*plan_.workload) || head.size != plan_.size)
+      throw tmh::Error(tmh::Errc::kBadArgument,
+                       segment_.name() + " holds the content of another workload, or of another size");
+  });
+  if (segment_.size_bytes() < bytes_) segment_.grow(bytes_);
   for (bool is_complete = false; !is_complete;) {
     is_complete = tmh::atomically(domain_, [&] {
       Header &head = header();
-      if (head.magic == 0) {
-        head.magic = kMagic;
-        head.kind = kind_of(*plan_.workload);
-        head.size = plan_.size;
-      }
-      if (head.magic != kMagic || head.kind != kind_of(*plan_.workload) || head.size != plan_.size)
-        throw tmh::Error(tmh::Errc::kBadArgument,
-                         segment_.name() + " holds the content of another workload, or of another size");
       const std::uint64_t made = head.portions;
       if (made == portions()) return true;
       fill(made);

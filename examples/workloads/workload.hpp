@@ -142,6 +142,7 @@ class Workload {
 
   const tmh::Domain domain_;
   const Plan plan_;
+  const std::uint64_t bytes_;  // of the segment
   tmh::Segment segment_;
   const tmh::Site site_;
 

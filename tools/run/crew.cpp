@@ -203,6 +203,12 @@ bool Crew::all_ready() const noexcept {
   return true;
 }
 
+bool Crew::is_broken() const noexcept {
+  for (unsigned i = 0; i < plan_.processes; ++i)
+    if (state_->processes[i].is_broken.load() != 0) return true;
+  return false;
+}
+
 bool Crew::look_for_dead() {
   bool is_anybody_left = false;
   for (WorkerEnd &end : ends_) {
@@ -223,7 +229,7 @@ void Crew::run() {
     interrupted_ = interrupted_ || stop_signals != 0;
     if (stop_signals > 1) kill_all();
     const std::int64_t left = plan_.seconds > 0 ? deadline - now_ns() : static_cast<std::int64_t>(kLookNs);
-    if (left <= 0 || interrupted_) state_->phase.store(Phase::kStopping);
+    if (left <= 0 || interrupted_ || is_broken()) state_->phase.store(Phase::kStopping);
     pause_ns(left > 0 ? std::min(static_cast<std::uint64_t>(left), kLookNs) : kLookNs);
   }
 }

@@ -105,7 +105,8 @@ class Crew {
   void work_in_thread(workloads::Workload &workload, unsigned process, unsigned thread) noexcept;
   void publish(const workloads::Workload &workload, ProcessState &process) const;
   [[nodiscard]] bool all_ready() const noexcept;
-  [[nodiscard]] bool look_for_dead();  // true: nobody is left
+  [[nodiscard]] bool is_broken() const noexcept;  // then going on would tell nothing more
+  [[nodiscard]] bool look_for_dead();             // true: nobody is left
   void kill_all() noexcept;
 
   const CrewPlan plan_;
