@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -168,9 +169,14 @@ TEST_F(ToolCopy, AFullDiskLeavesNothing) {
 
 TEST_F(ToolCopy, KilledAtAnyTimeItIsThereWholeOrNot) {
   make();
+  const auto start = std::chrono::steady_clock::now();
+  (void)run({domain(), copy()}, 0);
+  const auto whole_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
+  fs::remove_all(copy());
   std::mt19937_64 random(seed());
   unsigned whole = 0, interrupted = 0;
-  for (int round = 0; round < 25; ++round) {
+  for (int round = 0; round < 16; ++round) {
     Children children;
     const std::size_t tool = children.spawn("tmh copy", [this] {
       const int nothing = ::open("/dev/null", O_WRONLY);
@@ -178,7 +184,7 @@ TEST_F(ToolCopy, KilledAtAnyTimeItIsThereWholeOrNot) {
       const std::string program = TMH_TOOL;
       (void)::execl(program.c_str(), program.c_str(), "copy", domain().c_str(), copy().c_str(), nullptr);
     });
-    usleep(static_cast<useconds_t>(random() % 40'000));
+    usleep(static_cast<useconds_t>(random() % static_cast<std::uint64_t>(whole_us + whole_us / 2)));
     children.bury(tool);
     if (fs::exists(copy())) {
       ++whole;

@@ -10,6 +10,16 @@ namespace tmh::tools {
 
 namespace {
 
+// Of an argument that takes one of a few words: these, as CLI11 names its type, "TEXT:{one,two}". Else nothing.
+std::string words_of_argument(const CLI::Option &option) {
+  const std::string type = option.get_type_name();
+  const std::size_t begin = type.find('{'), end = type.find('}');
+  if (begin == std::string::npos || end == std::string::npos) return {};
+  std::string words = " " + type.substr(begin + 1, end - begin - 1);
+  std::replace(words.begin(), words.end(), ',', ' ');
+  return words;
+}
+
 // What may stand after these subcommands: further subcommands and options.
 std::string words_after(const CLI::App &app) {
   std::string words;
@@ -19,16 +29,6 @@ std::string words_after(const CLI::App &app) {
     for (const std::string &name : option->get_lnames()) words += (words.empty() ? "--" : " --") + name;
   for (const CLI::Option *option : app.get_options())
     if (option->get_positional()) words += words_of_argument(*option);
-  return words;
-}
-
-// Of an argument that takes one of a few words: these, as CLI11 names its type, "TEXT:{one,two}". Else nothing.
-std::string words_of_argument(const CLI::Option &option) {
-  const std::string type = option.get_type_name();
-  const std::size_t begin = type.find('{'), end = type.find('}');
-  if (begin == std::string::npos || end == std::string::npos) return {};
-  std::string words = " " + type.substr(begin + 1, end - begin - 1);
-  std::replace(words.begin(), words.end(), ',', ' ');
   return words;
 }
 

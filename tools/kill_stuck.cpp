@@ -56,22 +56,18 @@ void pause_ns(std::uint64_t ns) {
 
 // Of a child, what its parent reads: as many as there are instances.
 struct Answer {
-  std::uint32_t slot = 0, context = 0;  // level 1: context
+  std::uint32_t slot = 0;
   bool is_line = false;
   Asked asked = Asked::kEnded;
   bool has_ended = false;
 };
 
-struct Meant {
-  ParticipantCounters participant;
-  std::string outcome;
-  bool runs_on = true;
-};
-
 class Asking {
  public:
-  Asking(const std::string &folder, const std::vector<std::uint32_t> &slots, std::uint64_t grace_ns)
-      : domain_(open(folder)), impl_(detail::impl_of(domain_)) {
+  // age_ns: younger instances of level 2 have begun since somebody looked, and are not meant.
+  Asking(const std::string &folder, const std::vector<std::uint32_t> &slots, std::uint64_t age_ns,
+         std::uint64_t grace_ns)
+      : domain_(open(folder)), impl_(detail::impl_of(domain_)), age_ns_(age_ns) {
     for (const std::uint32_t slot : slots) ask_pages(slot);
     for (const std::uint32_t slot : slots) ask_lines(slot);
     const std::uint64_t deadline = platform::monotonic_ns() + grace_ns;
@@ -97,7 +93,9 @@ class Asking {
     storage::Participant &other = impl_->memory().participant(slot);
     const std::uint64_t incarnation = other.incarnation.load(), instance = other.instance.load();
     if (other.state.load() == 0 || instance == 0) return;
-    Instance one{{slot, 0, false, hierarchy::ask_to_abort(impl_->engine(), slot, incarnation, instance), false}, {}};
+    // After the instance's number: its begin, or a later one's.
+    if (other.begin_ns.load() + age_ns_ > platform::coarse_ns()) return;
+    Instance one{{slot, false, hierarchy::ask_to_abort(impl_->engine(), slot, incarnation, instance), false}, {}};
     one.runs = [&other, incarnation, instance] {
       return other.state.load() != 0 && other.incarnation.load() == incarnation && other.instance.load() == instance;
     };
@@ -113,7 +111,7 @@ class Asking {
       const std::uint64_t status = context.status.load();
       if (owner == line::Owner{} || line::slot_of(owner) != slot || line::state_of(status) == line::State::kIdle)
         continue;
-      Instance one{{slot, i, true, hierarchy::ask_to_abort(context, owner, status), false}, {}};
+      Instance one{{slot, true, hierarchy::ask_to_abort(context, owner, status), false}, {}};
       one.runs = [&context, owner, status] {
         const std::uint64_t now = context.status.load();
         return context.owner.load() == owner && line::number_of(now) == line::number_of(status) &&
@@ -133,6 +131,7 @@ class Asking {
 
   Domain domain_;
   std::shared_ptr<detail::DomainImpl> impl_;
+  const std::uint64_t age_ns_;
   std::vector<Instance> instances_;
 };
 
@@ -205,7 +204,7 @@ const char *meaning(const std::string &outcome) {
   if (outcome == "committed") return "has committed, and is writing back; it cannot be aborted";
   if (outcome == "killed") return "was killed; others have repaired what it held";
   if (outcome == "unasked")
-    return "could not be asked: the domain does not let anybody in, because a participant that holds a lock is stopped";
+    return "could not be asked: a lock that joining the domain needs is held, perhaps by a process that is stopped";
   return "could not be killed";
 }
 
@@ -231,68 +230,77 @@ bool kill_process(const ParticipantCounters &who) {
 }
 
 // Whose instances are meant, in slots: threads with views of their own have one each.
-std::vector<Meant> choose(const KillStuckCommand &command, const SharedCounters &shared) {
-  std::vector<Meant> meant;
-  bool is_known = false;
+std::vector<ParticipantCounters> choose(const KillStuckCommand &command, const SharedCounters &shared) {
+  std::vector<ParticipantCounters> meant;
   for (const ParticipantCounters &one : shared.participants) {
     if (!one.is_alive || (command.pid != 0 && one.pid != command.pid)) continue;
-    is_known = true;
     const bool is_old = static_cast<double>(one.instance_us) >= command.older_than_s * 1e6;
-    if (command.pid != 0 || (one.instance_us != 0 && is_old)) meant.push_back({one, "", true});
+    if (command.pid != 0 || (one.instance_us != 0 && is_old)) meant.push_back(one);
   }
-  if (command.pid != 0 && !is_known)
-    refuse(Errc::kBadArgument, fmt::format("process {} does not have {} open", command.pid, command.domain));
   return meant;
 }
 
 // One line per instance; a participant that ran none is left out.
-Json instance_json(const Meant &meant, const char *level, const std::string &outcome) {
-  return {{"pid", meant.participant.pid},
-          {"name", meant.participant.name},
-          {"slot", meant.participant.slot},
+Json instance_json(const ParticipantCounters &who, const char *level, const std::string &outcome) {
+  return {{"pid", who.pid},
+          {"name", who.name},
+          {"slot", who.slot},
           {"level", level},
-          {"query", meant.participant.is_query},
-          {"age_us", meant.participant.instance_us},
-          {"stopped", is_stopped(meant.participant.pid)},
+          {"query", who.is_query},
+          {"age_us", who.instance_us},
+          {"stopped", is_stopped(who.pid)},
           {"outcome", outcome}};
 }
 
 bool runs_on(const std::string &outcome) { return outcome != "aborted" && outcome != "ended" && outcome != "killed"; }
 
-Json ask(const KillStuckCommand &command, const std::vector<Meant> &meant, bool *answered) {
+Json ask(const KillStuckCommand &command, const std::vector<ParticipantCounters> &meant, bool *answered) {
   std::vector<std::uint32_t> slots;
-  for (const Meant &one : meant) slots.push_back(one.participant.slot);
+  for (const ParticipantCounters &one : meant) slots.push_back(one.slot);
   const auto grace_ns = static_cast<std::uint64_t>(command.grace_s * 1e9);
+  const std::uint64_t age_ns = command.pid != 0 ? 0 : static_cast<std::uint64_t>(command.older_than_s * 1e9);
   std::vector<Answer> answers;
-  *answered = in_child([&] { return Asking(command.domain, slots, grace_ns).answers(); }, grace_ns + kJoinNs, &answers);
+  *answered =
+      in_child([&] { return Asking(command.domain, slots, age_ns, grace_ns).answers(); }, grace_ns + kJoinNs, &answers);
   Json instances = Json::array();
-  for (const Meant &one : meant) {
+  for (const ParticipantCounters &one : meant) {
     bool is_told = false;
     for (const Answer &answer : answers) {
-      if (answer.slot != one.participant.slot) continue;
+      if (answer.slot != one.slot) continue;
       is_told = true;
       instances.push_back(instance_json(one, answer.is_line ? "line" : "page", outcome_of(answer)));
     }
     if (is_told) continue;
     if (!*answered)
       instances.push_back(instance_json(one, "page", "unasked"));
-    else if (one.participant.instance_us != 0)
+    else if (one.instance_us != 0)
       instances.push_back(instance_json(one, "page", "ended"));
   }
   return instances;
 }
 
-void kill_those_left(const KillStuckCommand &command, const std::vector<Meant> &meant, Json *instances) {
+void kill_those_left(const KillStuckCommand &command, const std::vector<ParticipantCounters> &meant, Json *instances) {
   bool is_anybody_killed = false;
-  for (const Meant &one : meant) {
+  const std::vector<ParticipantCounters> still = choose(command, read_counters(command.domain));
+  for (const ParticipantCounters &one : meant) {
     const auto concerns = [&](const Json &instance) {
-      return instance["pid"] == one.participant.pid && runs_on(instance["outcome"].get<std::string>());
+      return instance["slot"] == one.slot && runs_on(instance["outcome"].get<std::string>());
     };
     if (std::none_of(instances->begin(), instances->end(), concerns)) continue;
-    const bool is_dead = kill_process(one.participant);
+    const auto set_outcome = [&](const char *outcome) {
+      for (Json &instance : *instances)
+        if (concerns(instance)) instance["outcome"] = outcome;
+    };
+    const bool is_there = std::any_of(still.begin(), still.end(), [&one](const ParticipantCounters &other) {
+      return other.slot == one.slot && other.pid == one.pid && other.start_time == one.start_time;
+    });
+    if (!is_there) {  // it is done, or a younger one runs
+      set_outcome("ended");
+      continue;
+    }
+    const bool is_dead = kill_process(one);
     is_anybody_killed = is_anybody_killed || is_dead;
-    for (Json &instance : *instances)
-      if (concerns(instance)) instance["outcome"] = is_dead ? "killed" : "alive";
+    set_outcome(is_dead ? "killed" : "alive");
   }
   if (!is_anybody_killed) return;
   std::vector<Answer> none;  // whoever comes next would repair as well, if this child could not
@@ -309,10 +317,12 @@ void kill_those_left(const KillStuckCommand &command, const std::vector<Meant> &
 Exit run(const KillStuckCommand &command) {
   const SharedCounters shared = read_counters(command.domain);
   if (!shared.is_open()) refuse(Errc::kBadArgument, command.domain + ": nobody has it open");
-  const std::vector<Meant> meant = choose(command, shared);
+  const std::vector<ParticipantCounters> meant = choose(command, shared);
+  if (command.pid != 0 && meant.empty())
+    refuse(Errc::kBadArgument, fmt::format("process {} does not have {} open", command.pid, command.domain));
   bool answered = true;
   Json instances = meant.empty() ? Json::array() : ask(command, meant, &answered);
-  if (command.kill) kill_those_left(command, meant, &instances);
+  if (command.kill && !instances.empty()) kill_those_left(command, meant, &instances);
   const bool any_left = std::any_of(instances.begin(), instances.end(),
                                     [](const Json &one) { return runs_on(one["outcome"].get<std::string>()); });
   if (command.json) {
