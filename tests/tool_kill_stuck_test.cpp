@@ -10,10 +10,13 @@
 
 #include <atomic>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include <tmh/field.hpp>
+#include <tmh/site.hpp>
 #include <tmh/tmh.hpp>
 
 #include "platform/steps.h"
@@ -234,6 +237,37 @@ TEST_F(ToolKillStuck, AStoppedHolderOfTheLockIsToldInABoundedTime) {
   EXPECT_EQ(children_.wait(child).signal, SIGKILL);
   const Domain open = Domain::open(domain());
   EXPECT_EQ(open.participants().size(), 1u);
+}
+
+// Stopped with its line locked: before its commit point it FAILs, behind it, it cannot. Either way its death lets the others go on.
+TEST_F(ToolKillStuck, OneThatIsStoppedInItsCommitAtLines) {
+  const std::pair<platform::Step, std::string> steps[] = {{platform::Step::kLineLock, "failed"},
+                                                          {platform::Step::kLineCommitPoint, "committed"}};
+  for (const auto &[step, expected] : steps) {
+    SCOPED_TRACE(expected);
+    static platform::Step stop_at;
+    stop_at = step;
+    const std::size_t child = children_.spawn("committer", [this] {
+      const Domain open = Domain::open(domain(), hybrid());
+      const Segment segment = open.map("a.db", raw_pages(64));
+      auto &field = *reinterpret_cast<tmh::field<std::uint64_t> *>(segment.data());
+      const Site site(open, "committer", "never");
+      platform::set_step_hook([](platform::Step at) {
+        if (at == stop_at) (void)::raise(SIGSTOP);
+      });
+      atomically(site, [&] { field += 1; });
+    });
+    siginfo_t info{};
+    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children_.pid(child)), &info, WSTOPPED | WNOWAIT), 0);
+    const json asked = ask_pid(child, 3);
+    EXPECT_EQ(outcome(asked), expected);
+    EXPECT_EQ(asked.at("instances")[0].at("level"), "line");
+    EXPECT_EQ(outcome(ask_pid(child, 0, {"--kill"})), "killed");
+    EXPECT_EQ(children_.wait(child).signal, SIGKILL);
+    const Domain open = Domain::open(domain(), hybrid());
+    const Segment segment = open.map("a.db", raw_pages(64));
+    EXPECT_EQ(query(open, [&] { return word_of(segment, 0); }), expected == "committed" ? 1u : 0u);
+  }
 }
 
 TEST_F(ToolKillStuck, WhoIsNoParticipantIsRefusedAndNotKilled) {

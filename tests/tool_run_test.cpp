@@ -61,7 +61,8 @@ std::vector<pid_t> workers_of(const std::string &domain) {
   std::vector<pid_t> workers;
   const ProgramEnd end = run_tmh({"stat", domain, "--json"});
   if (end.exit_code != 0) return workers;  // not made yet
-  for (const json &one : json::parse(end.out).at("participants"))
+  const json document = json::parse(end.out);
+  for (const json &one : document.at("participants"))
     if (one.at("alive") == true && one.at("name") == "tmh run: worker") workers.push_back(one.at("pid"));
   return workers;
 }
