@@ -11,9 +11,7 @@
 namespace {
 
 constexpr std::uint64_t kTransactions = 20'000, kPages = 256, kPerPage = tmh::kPageBytes / sizeof(long);
-struct Counter {
-  tmh::field<long> value;  // exactly a long; loads and stores go through the instance
-};
+using Counter = tmh::field<long>;  // exactly a long; loads and stores go through the instance
 
 struct Choice {
   const char *name;
@@ -41,13 +39,13 @@ bool run(const std::string &folder, const Choice &choice) {
   for (std::uint64_t i = 0; i < kTransactions; ++i) {
     if (i % 100 == 0) {
       tmh::atomically(huge, [&] {
-        for (std::uint64_t page = 0; page < kPages; ++page) counters[page * kPerPage].value += page % 2 == 0 ? 1 : -1;
+        for (std::uint64_t page = 0; page < kPages; ++page) counters[page * kPerPage] += page % 2 == 0 ? 1 : -1;
       });
     } else {
       Counter &from = counters[i * 7919 % (kPages * kPerPage)], &to = counters[i * 104'729 % (kPages * kPerPage)];
       tmh::atomically(small, [&] {
-        --from.value;
-        ++to.value;
+        --from;
+        ++to;
       });
     }
   }
@@ -59,7 +57,7 @@ bool run(const std::string &folder, const Choice &choice) {
   std::printf("\n");
   return tmh::query(domain, [&] {
     long sum = 0;
-    for (std::uint64_t i = 0; i < kPages * kPerPage; ++i) sum += counters[i].value;
+    for (std::uint64_t i = 0; i < kPages * kPerPage; ++i) sum += counters[i];
     return sum == 0;
   });
 }
