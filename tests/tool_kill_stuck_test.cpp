@@ -255,7 +255,7 @@ TEST_F(ToolKillStuck, OneThatIsStoppedInItsCommitAtLines) {
       platform::set_step_hook([](platform::Step at) {
         if (at == stop_at) (void)::raise(SIGSTOP);
       });
-      atomically(site, [&] { field += 1; });
+      atomically(site, [&] { ++field; });
     });
     siginfo_t info{};
     ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children_.pid(child)), &info, WSTOPPED | WNOWAIT), 0);

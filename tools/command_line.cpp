@@ -368,7 +368,7 @@ class CommandLine {
 
   CLI::App app_{
       "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, backups, inspection. "
-      "And on machines and programs: doctor, perf, rtm-emulate."};
+      "Workloads: run. Machines and programs: doctor, perf, rtm-emulate."};
   RecoverCommand recover_;
   LiveCommand live_[4];
   LogDumpCommand dump_;
