@@ -168,6 +168,8 @@ Exit backup(const LiveCommand &command, const Joined &joined) {
 }  // namespace
 
 Exit run(const LiveCommand &command) {
+  if (command.kind == LiveCommand::Kind::kCopy && read_control(command.domain)->header.durability == 0)
+    refuse(Errc::kNotDurable, command.domain + " is volatile: copy its folder while nobody has it open");
   Joined joined = join(command.domain);
   const Exit exit = [&] {
     switch (command.kind) {

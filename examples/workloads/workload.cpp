@@ -34,9 +34,9 @@ std::uint64_t kind_of(const Description &workload) {
 const std::vector<Description> &descriptions() {
   static const std::vector<Description> all = {
       {"bank", "transfers between two accounts; reads add up all of them", "accounts", 1000, 100'000'000, 0, 10},
-      {"list", "keys inserted, removed and looked up in a sorted list", "keys", 500, 10'000'000, 0, 80},
+      {"list", "keys inserted, removed and looked up in a sorted list", "keys", 500, 100'000, 0, 80},
       {"tree", "the same in a red-black tree", "keys", 10'000, 100'000'000, 0, 80},
-      {"hash", "the same in a hash set", "keys", 10'000, 100'000'000, 0, 80},
+      {"hash", "the same in a hash set of 16,384 chains", "keys", 10'000, 1'000'000, 0, 80},
       {"mixed", "small transfers, and one update in a hundred that writes to up to 256 pages; reads add up all words",
        "pages", 1024, 1'000'000, 0, 1},
       {"ycsb-a", "YCSB A: 50 % reads of a record, 50 % updates of one of its fields", "records", 10'000, 100'000'000,
