@@ -184,9 +184,8 @@ Errc sync_folder(const std::string &folder) noexcept {
 
 Errc rename_new(const std::string &from, const std::string &to) noexcept {
   int failed = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
-  if (failed != 0 &&
-      errno ==
-          EINVAL) {  // the file system does not know the flag: who looks first may be too early, for an empty folder only
+  // A file system that does not know the flag. What comes between the look and rename() is replaced only if it is an empty folder.
+  if (failed != 0 && errno == EINVAL) {
     if (::access(to.c_str(), F_OK) == 0) return fail_with_exists(to);
     failed = ::rename(from.c_str(), to.c_str());
   }

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -268,6 +269,38 @@ TEST_F(ToolKillStuck, OneThatIsStoppedInItsCommitAtLines) {
     const Segment segment = open.map("a.db", raw_pages(64));
     EXPECT_EQ(query(open, [&] { return word_of(segment, 0); }), expected == "committed" ? 1u : 0u);
   }
+}
+
+// Threads with views of their own have a slot each.
+TEST_F(ToolKillStuck, EveryThreadOfAProcessIsMeant) {
+  const std::size_t child = children_.spawn("threads", [this] {
+    DomainOptions options = lazy_pages();
+    options.thread_views = ThreadViewUse::kAlways;
+    const Domain open = Domain::open(domain(), options);
+    const Segment segment = open.map("a.db", raw_pages(64));
+    auto *fields = reinterpret_cast<field<std::uint64_t> *>(segment.data());
+    const Site site(open, "stuck", "always", BodyKind::kInstrumented);
+    const auto work = [&](std::uint64_t page) {
+      bool is_first = true;
+      atomically(site, [&] {
+        ++fields[page * kPageBytes / sizeof(std::uint64_t)];
+        flags_->stuck.fetch_add(is_first ? 1 : 0);
+        if (!std::exchange(is_first, false)) flags_->aborted.fetch_add(1);  // once more
+        await(flags_->go_on);
+      });
+    };
+    std::thread other(work, 1);
+    work(2);
+    other.join();
+    EXPECT_EQ(query(open, [&] { return word_of(segment, 1) + word_of(segment, 2); }), 2u);
+  });
+  await(flags_->stuck, 2);
+  const json asked = ask_pid(child, 3);
+  ASSERT_EQ(asked.at("instances").size(), 2u) << asked;
+  for (const json &one : asked.at("instances")) EXPECT_EQ(one.at("outcome"), "failed");
+  flags_->go_on.store(1);
+  children_.expect_success();
+  EXPECT_EQ(flags_->aborted.load(), 2u);
 }
 
 TEST_F(ToolKillStuck, WhoIsNoParticipantIsRefusedAndNotKilled) {
