@@ -1,5 +1,6 @@
 # The tmh command. Its target is tmh_tool, because the library's target is tmh. All but main.cpp is a library, which tests link to.
-file(GLOB tmh_tools CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*.cpp" "${PROJECT_SOURCE_DIR}/tools/doctor/*.cpp")
+file(GLOB tmh_tools CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*.cpp" "${PROJECT_SOURCE_DIR}/tools/doctor/*.cpp"
+     "${PROJECT_SOURCE_DIR}/tools/run/*.cpp" "${PROJECT_SOURCE_DIR}/examples/workloads/*.cpp")
 list(FILTER tmh_tools EXCLUDE REGEX "/main\\.cpp$")
 add_library(tmh_tool_parts STATIC ${tmh_tools})
 target_include_directories(tmh_tool_parts PUBLIC "${PROJECT_SOURCE_DIR}")

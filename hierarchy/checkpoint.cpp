@@ -267,16 +267,39 @@ Errc DurableDomain::copy_to(const std::string &folder) noexcept {
   return made.create(folder, start);
 }
 
+namespace {
+// Does the folder-to-be lie in that one?
+bool lies_in(const std::string &path, const std::string &folder) {
+  std::error_code error;
+  const auto outer = std::filesystem::canonical(folder, error);
+  const auto inner = std::filesystem::weakly_canonical(path, error);
+  return !error && std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+}  // namespace
+
+// Under another name until it is whole: what a death leaves can neither be taken for a copy nor be opened by that name.
 Errc DurableDomain::backup(const std::string &folder) noexcept {
-  if (::mkdir(folder.c_str(), 0770) != 0)
-    return platform::fail_errno(errno == EEXIST ? Errc::kBadArgument : Errc::kIo, folder);
+  std::string to = folder;
+  while (to.size() > 1 && to.back() == '/') to.pop_back();
+  if (to.empty()) return fail(Errc::kBadArgument, "the copy's folder has no name");
+  if (lies_in(to, memory_.folder())) return fail(Errc::kBadArgument, to + " lies in the domain's own folder");
+  if (::access(to.c_str(), F_OK) == 0) return fail(Errc::kBadArgument, to + " exists");
+  const std::string incomplete = to + ".incomplete";
+  if (::mkdir(incomplete.c_str(), 0770) != 0) {
+    if (errno != EEXIST) return platform::fail_errno(Errc::kIo, incomplete);
+    return fail(Errc::kBadArgument,
+                incomplete + " exists: another copy is being made, or was interrupted; remove it then");
+  }
   LogState &s = state();
   (void)s.checkpoint_lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_);
   Errc error = checkpoint_locked();
-  if (error == Errc::kOk) error = copy_to(folder);
+  if (error == Errc::kOk) error = copy_to(incomplete);
   s.checkpoint_lock.unlock();
-  for (const char *changed : {"", "/.."})
-    if (error == Errc::kOk) error = platform::sync_folder(folder + changed);
+  if (error == Errc::kOk) error = platform::sync_folder(incomplete);
+  if (error == Errc::kOk) error = platform::rename_new(incomplete, to);
+  if (error == Errc::kOk) return platform::sync_folder(to + "/..");
+  std::error_code ignored;
+  std::filesystem::remove_all(incomplete, ignored);
   return error;
 }
 

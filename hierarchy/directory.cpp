@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "hierarchy/ask_to_abort.h"
 #include "levels/line/recovery.h"
 #include "platform/disk.h"
 #include "platform/fence.h"
@@ -278,14 +279,9 @@ Release Directory::release(PageId page) noexcept {
 }
 
 void Directory::fail_users(PageId page) noexcept {
-  const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
-  for_users(record(page).residents.load(std::memory_order_relaxed), [&](storage::Participant &other) {
-    // Queries never abort, nor do irrevocable instances: they are waited for.
-    if (other.is_query.load(std::memory_order_relaxed) != 0) return;
-    if (page::is_irrevocable(turn) && &other == &memory_.participant(page::holder_of(turn))) return;
-    // release: pairs with the acquire in Engine::is_valid()
-    other.failed_instance.store(other.instance.load(std::memory_order_relaxed), std::memory_order_release);
-  });
+  // Queries never abort, nor do irrevocable instances: they are waited for.
+  for_users(record(page).residents.load(std::memory_order_relaxed),
+            [&](storage::Participant &other) { (void)fail_running(memory_, other); });
 }
 
 void Directory::repair() noexcept {

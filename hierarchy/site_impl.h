@@ -38,7 +38,8 @@ enum class SiteCount : std::uint32_t {
   kHardwareOther,
   kHardwareFindings,
   kHardwarePages,
-  kEnd
+  kCauses,  // of attempts that software lines aborted, from here on by AbortCause
+  kEnd = kCauses + kAbortCauseCount
 };
 
 class SiteImpl {

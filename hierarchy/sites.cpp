@@ -153,6 +153,12 @@ std::uint64_t SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
   return total;
 }
 
+namespace {
+constexpr SiteCount count_of(AbortCause cause) noexcept {
+  return static_cast<SiteCount>(static_cast<std::uint32_t>(SiteCount::kCauses) + static_cast<std::uint32_t>(cause));
+}
+}  // namespace
+
 SiteReport SiteImpl::report() const {
   const auto total = [this](SiteCount which) {
     std::uint64_t sum = 0;
@@ -184,6 +190,8 @@ SiteReport SiteImpl::report() const {
   report.hardware_other = total(SiteCount::kHardwareOther);
   report.hardware_findings = total(SiteCount::kHardwareFindings);
   report.hardware_pages = total(SiteCount::kHardwarePages);
+  for (std::size_t i = 0; i < kAbortCauseCount; ++i)
+    report.line_aborts_by_cause[i] = total(count_of(static_cast<AbortCause>(i)));
   return report;
 }
 
@@ -456,6 +464,7 @@ void Attempts::failed_at_lines() {
   const bool refused = thread.cause() == AbortCause::kCrossLevel && !line::has(thread.status(), line::kStatusRetry);
   // No room for it: level 2 says why, or finds some.
   const bool needs_pages = thread.cause() == AbortCause::kNeedsPages || thread.cause() == AbortCause::kNoSpace;
+  site.add(count_of(thread.cause()), 1);
   (void)goes_on_at_lines(thread.cause() == AbortCause::kCapacity, needs_pages, refused,
                          thread.cause() == AbortCause::kValidation);
 }

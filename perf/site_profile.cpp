@@ -48,7 +48,7 @@ LevelCost SiteProfile::at_pages() const { return impl_->costs[1]; }
 
 // A new total must be subtracted, too.
 static_assert(sizeof(SiteReport) ==
-              sizeof(std::string) + (sizeof(Escalation) + 7) / 8 * 8 + 21 * sizeof(std::uint64_t));
+              sizeof(std::string) + (sizeof(Escalation) + 7) / 8 * 8 + (21 + kAbortCauseCount) * sizeof(std::uint64_t));
 
 SiteReport SiteProfile::report() const {
   SiteReport report = site_.report();
@@ -74,6 +74,7 @@ SiteReport SiteProfile::report() const {
                                            &SiteReport::hardware_findings,
                                            &SiteReport::hardware_pages})
     report.*total -= before_.*total;
+  for (std::size_t i = 0; i < kAbortCauseCount; ++i) report.line_aborts_by_cause[i] -= before_.line_aborts_by_cause[i];
   return report;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 
 #include "platform/failure.h"
 #include "platform/probes.h"
@@ -24,6 +25,7 @@ Errc fail_with(int error, const std::string &what) noexcept {
   errno = error;
   return fail_errno(Errc::kIo, what);
 }
+Errc fail_with_exists(const std::string &path) noexcept { return fail(Errc::kBadArgument, path + " exists"); }
 }  // namespace
 
 Errc watch_disk(const DiskEvent &event) noexcept {
@@ -178,6 +180,17 @@ Errc sync_folder(const std::string &folder) noexcept {
   if (::fsync(fd.get()) != 0) return fail_errno(Errc::kIo, "fsync " + folder);
   probe::fsync_done(folder.c_str(), 0);
   return watch_disk({DiskOp::kFolderSyncDone, folder.c_str()});
+}
+
+Errc rename_new(const std::string &from, const std::string &to) noexcept {
+  int failed = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
+  // A file system that does not know the flag. What comes between the look and rename() is replaced only if it is an empty folder.
+  if (failed != 0 && errno == EINVAL) {
+    if (::access(to.c_str(), F_OK) == 0) return fail_with_exists(to);
+    failed = ::rename(from.c_str(), to.c_str());
+  }
+  if (failed == 0) return Errc::kOk;
+  return errno == EEXIST || errno == ENOTEMPTY ? fail_with_exists(to) : fail_errno(Errc::kIo, to);
 }
 
 Errc replace_file(const std::string &path, const void *data, std::size_t bytes) noexcept {

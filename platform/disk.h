@@ -143,6 +143,8 @@ class DiskFile {
 [[nodiscard]] Errc disk_rename(const std::string &from, const std::string &to) noexcept;
 [[nodiscard]] Errc disk_unlink(const std::string &path) noexcept;  // kOk when there is none
 [[nodiscard]] Errc sync_folder(const std::string &folder) noexcept;
+// A file or folder gets its name only when nothing has it. kBadArgument: something has.
+[[nodiscard]] Errc rename_new(const std::string &from, const std::string &to) noexcept;
 // Written under another name, synced, renamed: readers see the old or the new file, never a part. The name is durable once the folder is
 // synced.
 [[nodiscard]] Errc replace_file(const std::string &path, const void *data, std::size_t bytes) noexcept;

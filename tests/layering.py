@@ -27,8 +27,8 @@ MAY_INCLUDE = {
     "hierarchy/": ALL_LAYERS,
     "compat/": ["include/", "hierarchy/"],
     "perf/": ["include/", "platform/"],
-    "tools/": ALL_LAYERS + ["perf/"],
-    "bench/": ALL_LAYERS + ["examples/trees/", "examples/structures/"],
+    "tools/": ALL_LAYERS + ["perf/", "examples/workloads/"],
+    "bench/": ALL_LAYERS + ["examples/trees/", "examples/structures/", "examples/workloads/"],
     "examples/": ["include/"],  # what a user sees
     "tests/": ALL_LAYERS + ["compat/", "perf/", "tools/", "bench/", "examples/"],
 }

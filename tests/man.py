@@ -66,7 +66,7 @@ def check_complete(root):
     for name in re.findall(r'add_subcommand\("([\w-]+)"', tools):
         if name != "log" and not re.search(rf"^\.(?:It )?Cm {name}$", page, re.MULTILINE):
             problems.append(f"man/tmh.1: says nothing about {name}")
-    for option in re.findall(r'add_(?:option|flag)\("--([\w-]+)"', tools):
+    for option in re.findall(r'add_(?:option|flag|spec<\w+>)\((?:sub, )?"--([\w-]+)"', tools):
         if f"Fl -{option}" not in page:
             problems.append(f"man/tmh.1: says nothing about --{option}")
     return problems

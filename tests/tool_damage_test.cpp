@@ -140,7 +140,8 @@ TEST_F(ToolDamage, BothDamagedOrNoneAreErrors) {
 TEST_F(ToolDamage, ADamagedControlFileIsAnErrorOfEveryCommand) {
   flip(domain() + "/tmh.control", 60);
   for (const char *name : {"recover", "checkpoint", "info"}) EXPECT_EQ(tmh({name, domain()}).exit_code, 2) << name;
-  for (const char *name : {"archive", "backup"}) EXPECT_EQ(tmh({name, domain(), folder_ / "to"}).exit_code, 2) << name;
+  for (const char *name : {"archive", "backup", "copy"})
+    EXPECT_EQ(tmh({name, domain(), folder_ / "to"}).exit_code, 2) << name;
   for (const char *name : {"dump", "verify"}) EXPECT_EQ(tmh({"log", name, domain()}).exit_code, 2) << name;
 }
 

@@ -224,6 +224,10 @@ TEST(ToolCompletion, BashCompletesSubcommandsOptionsAndFolders) {
   EXPECT_TRUE(completed({"info", ""}, folder.path()).contains("a shop"));
   EXPECT_EQ(completed({"info", "a shop", "--js"}, folder.path()), (Set{"--json"}));
   // Every subcommand that --help names is offered.
+  EXPECT_EQ(completed({"run", "b"}, folder.path()), (Set{"bank"}));
+  EXPECT_EQ(completed({"run", "bank", "--domain", ""}, folder.path()), (Set{"a shop"}));
+  EXPECT_EQ(completed({"kill-stuck", "--"}, folder.path()),
+            (Set{"--help", "--json", "--pid", "--older-than", "--grace", "--kill"}));
   const Set offered = completed({""}, folder.path());
   const std::string help = run_tmh({"--help"}).out;
   std::size_t named = 0;

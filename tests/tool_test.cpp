@@ -62,7 +62,7 @@ class Tool : public ::testing::Test {
   // All but the folder given by `domain`.
   Words to_command(const std::string &name, const std::string &domain) const {
     if (name == "log dump" || name == "log verify") return {"log", name.substr(4), domain};
-    if (name == "archive" || name == "backup") return {name, domain, folder_ / "to"};
+    if (name == "archive" || name == "backup" || name == "copy") return {name, domain, folder_ / "to"};
     return {name, domain};
   }
   std::string domain() const { return folder_ / "domain"; }
@@ -70,8 +70,8 @@ class Tool : public ::testing::Test {
   TempFolder folder_;
 };
 
-const std::vector<std::string> kAll = {"recover",    "checkpoint", "archive", "backup", "log dump",
-                                       "log verify", "info",       "check",   "stat"};
+const std::vector<std::string> kAll = {"recover",  "checkpoint", "archive", "backup", "copy",
+                                       "log dump", "log verify", "info",    "check",  "stat"};
 
 std::vector<json> lines_of(const std::string &text) {
   std::vector<json> documents;
@@ -158,6 +158,7 @@ TEST_F(Tool, WrongCommandLinesEndWith64) {
                                     {"checkpoint"},
                                     {"archive", domain()},
                                     {"backup", domain()},
+                                    {"copy", domain()},
                                     {"log"},
                                     {"log", "unknown", domain()},
                                     {"log", "dump"},

@@ -5,11 +5,16 @@
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <map>
 #include <new>
+#include <utility>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <tmh/options.hpp>
+
+#include "examples/workloads/workload.hpp"
 #include "perf/encode.h"
 #include "tools/commands.h"
 #include "tools/completion.h"
@@ -35,11 +40,14 @@ std::string check_number(const std::string &text) {
   return is_number ? std::string() : text + " is no number from 0 to 18446744073709551615";
 }
 
+// Which CLI::Range lets pass.
+std::string check_not_nan(const std::string &text) {
+  return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number" : std::string();
+}
+
 void check_seconds(CLI::Option *option) {
   option->check(CLI::Range(0.001, 1e6));
-  option->check([](const std::string &text) {  // which Range lets pass
-    return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number" : std::string();
-  });
+  option->check(check_not_nan);
 }
 
 class CommandLine {
@@ -55,6 +63,8 @@ class CommandLine {
     add_live(LiveCommand::Kind::kArchive, "archive",
              "Checkpoint, then move the log files that recovery needs no more to the folder TO");
     add_live(LiveCommand::Kind::kBackup, "backup", "A consistent copy of the domain in the new folder TO");
+    add_live(LiveCommand::Kind::kCopy, "copy",
+             "A domain of its own in the new folder TO, with everything committed so far");
     CLI::App *log = app_.add_subcommand("log", "Read the redo log; changes nothing, also while the domain is open");
     log->require_subcommand(1);
     add_log_dump(log);
@@ -69,6 +79,8 @@ class CommandLine {
     add_perf();
     add_trace();
     add_rtm_emulate();
+    add_run();
+    add_kill_stuck();
   }
 
   int run(int argc, const char *const *argv) {
@@ -277,11 +289,108 @@ class CommandLine {
     sub->final_callback([this] { chosen_ = [this] { return tools::run(rtm_emulate_); }; });
   }
 
+  void add_kill_stuck() {
+    CLI::App *sub =
+        add(&app_, "kill-stuck", "Ask instances that run for too long to abort; kill their processes only with --kill",
+            &kill_stuck_, "tmh kill-stuck shop --older-than 30");
+    CLI::Option *pid = sub->add_option("--pid", kill_stuck_.pid, "the instances of this process, however young");
+    pid->check(CLI::Range(1, 1 << 22));
+    sub->add_option("--older-than", kill_stuck_.older_than_s, "instances of level 2 that run for so many seconds (60)")
+        ->excludes(pid)
+        ->check(CLI::Range(0.0, 1e9))
+        ->check(check_not_nan);
+    sub->add_option("--grace", kill_stuck_.grace_s, "seconds that an instance has to end after it was asked (1)")
+        ->check(CLI::Range(0.0, 3600.0))
+        ->check(check_not_nan);
+    sub->add_flag("--kill", kill_stuck_.kill, "SIGKILL to the processes of those that still run then");
+  }
+
+  // A value as the library spells it; `values` are the right ones.
+  template <class Value>
+  static void add_spec(CLI::App *sub, const char *name, std::string *spec, const char *about, const char *values) {
+    sub->add_option(name, *spec, fmt::format("{}: {}", about, values))->check([values](const std::string &text) {
+      Value ignored{};
+      return parse(text, &ignored) == Errc::kOk ? std::string() : text + " is none of " + values;
+    });
+  }
+
+  void add_run() {
+    CLI::App *sub = add_bare(
+        &app_, "run", "Run a built-in workload under any policy; tell what it did and whether its invariant holds",
+        &run_, "tmh run bank --processes 4 --level hybrid --durability strict --seconds 5");
+    std::vector<std::string> names;
+    for (const workloads::Description &one : workloads::descriptions()) names.emplace_back(one.name);
+    sub->add_option("WORKLOAD", run_.workload, "what to run")->required()->check(CLI::IsMember(names));
+    sub->add_option("--domain", run_.domain, "folder of the domain, which stays (default: a temporary one)");
+    sub->add_option("--processes", run_.processes, "worker processes (2)")
+        ->check(CLI::Range(1u, workloads::kWorkersMax));
+    sub->add_option("--threads", run_.threads, "threads of each (1)")->check(CLI::Range(1u, workloads::kWorkersMax));
+    CLI::Option *seconds =
+        sub->add_option("--seconds", run_.seconds, "so long (2)")->check(CLI::Range(0.001, 1e6))->check(check_not_nan);
+    sub->add_option("--operations", run_.operations, "so many operations of all workers, instead")
+        ->excludes(seconds)
+        ->check(check_number)
+        ->check(CLI::PositiveNumber);
+    sub->add_option("--size", run_.size, "elements (the workload's own number)")
+        ->check(check_number)
+        ->check(CLI::PositiveNumber);
+    sub->add_option("--skew", run_.skew, "zipfian constant, 0: all elements alike (YCSB: 0.99, others: 0)")
+        ->check(CLI::Range(0.0, 0.9999))
+        ->check(check_not_nan);
+    sub->add_option("--reads", run_.read_percent, "operations of 100 that only read (the workload's own share)")
+        ->check(CLI::Range(0, 100));
+    sub->add_option("--seed", run_.seed, "of what workers draw (1)")->check(check_number);
+    sub->add_option("--level", run_.level, "line: level 1 only; page: level 2 only; hybrid: both (hybrid)")
+        ->transform(
+            CLI::CheckedTransformer(std::map<std::string, RunCommand::Level>{{"line", RunCommand::Level::kLine},
+                                                                             {"page", RunCommand::Level::kPage},
+                                                                             {"hybrid", RunCommand::Level::kHybrid}}));
+    add_spec<LineChoice>(sub, "--line-mode", &run_.line, "what runs level 1", line_values());
+    add_spec<Durability>(sub, "--durability", &run_.durability, "when a commit survives a power cut",
+                         durability_values());
+    add_spec<GroupCommit>(sub, "--group-commit", &run_.group_commit, "company for a write of the log",
+                          group_commit_values());
+    add_spec<Policy>(sub, "--conflict", &run_.conflict, "who fails when two instances conflict", policy_values());
+    sub->add_option("--backoff", run_.backoff, "before another attempt: none, exponential, adaptive")
+        ->check(CLI::IsMember({"none", "exponential", "adaptive"}));
+    add_spec<Escalation>(sub, "--escalation", &run_.escalation, "when an instance goes from lines to pages",
+                         escalation_values());
+    add_spec<CrossPolicy>(sub, "--cross", &run_.cross, "what level 1 does about a page of level 2",
+                          cross_policy_values());
+    sub->add_option("--capacity", run_.capacity, "what fits into an instance of level 1, see tmh policies");
+    add_spec<Tracking>(sub, "--tracking", &run_.tracking, "how pages that are touched are found", tracking_values());
+    add_spec<Detection>(sub, "--detection", &run_.detection, "when conflicts of level 2 are found", detection_values());
+    add_spec<ThreadViewUse>(sub, "--thread-views", &run_.thread_views, "threads at level 2", thread_view_values());
+    sub->add_flag("--csv", run_.csv, "print CSV, a header and a row")->excludes("--json");
+    sub->parse_complete_callback([this] { check_run(); });
+  }
+
+  // What CLI11 cannot say: one option against another.
+  void check_run() const {
+    const auto refuse_option = [](const std::string &option, const std::string &why) {
+      throw CLI::ValidationError(option, why);
+    };
+    const workloads::Description &workload = *workloads::find(run_.workload);
+    if (run_.processes * run_.threads > workloads::kWorkersMax)
+      refuse_option("--threads", fmt::format("at most {} threads in all", workloads::kWorkersMax));
+    if (run_.size > workload.size_max)
+      refuse_option("--size", fmt::format("at most {} {}", workload.size_max, workload.unit));
+    if (run_.skew >= 0 && workload.skew < 0) refuse_option("--skew", fmt::format("{} has none", run_.workload));
+    if (run_.read_percent >= 0 && workload.read_percent < 0)
+      refuse_option("--reads", fmt::format("{} has no reads", run_.workload));
+    if (run_.level == RunCommand::Level::kHybrid) return;
+    const bool is_page = run_.level == RunCommand::Level::kPage;
+    if (!run_.escalation.empty()) refuse_option("--escalation", "only with --level hybrid");
+    for (const auto &[option, value] :
+         {std::pair{"--line-mode", &run_.line}, {"--cross", &run_.cross}, {"--capacity", &run_.capacity}})
+      if (is_page && !value->empty()) refuse_option(option, "not with --level page, which has no level 1");
+  }
+
   CLI::App app_{
       "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, backups, inspection. "
-      "And on machines and programs: doctor, perf, rtm-emulate."};
+      "Workloads: run. Machines and programs: doctor, perf, rtm-emulate."};
   RecoverCommand recover_;
-  LiveCommand live_[3];
+  LiveCommand live_[4];
   LogDumpCommand dump_;
   LogVerifyCommand verify_;
   InfoCommand info_;
@@ -292,6 +401,8 @@ class CommandLine {
   DoctorCommand doctor_;
   PerfCommand perf_;
   TraceCommand trace_;
+  RunCommand run_;
+  KillStuckCommand kill_stuck_;
   RtmEmulateCommand rtm_emulate_;
   std::function<Exit()> chosen_;
   const bool *json_ = nullptr;  // the chosen command's

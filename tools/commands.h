@@ -18,9 +18,9 @@ struct RecoverCommand {
 };
 [[nodiscard]] Exit run(const RecoverCommand &command);
 
-// The three that join a domain as a participant; a closed one is opened, which recovers it, and closed again.
+// The four that join a domain as a participant; a closed one is opened, which recovers it, and closed again.
 struct LiveCommand {
-  enum class Kind : std::uint8_t { kCheckpoint, kArchive, kBackup };
+  enum class Kind : std::uint8_t { kCheckpoint, kArchive, kBackup, kCopy };
   Kind kind = Kind::kCheckpoint;
   std::string domain, to;
   bool json = false;
@@ -108,6 +108,38 @@ struct TraceCommand {
   bool json = false;  // it always is
 };
 [[nodiscard]] Exit run(const TraceCommand &command);
+
+// Runs a built-in workload in processes of its own, and tells what it did and whether its invariant holds.
+struct RunCommand {
+  enum class Level : std::uint8_t { kLine, kPage, kHybrid };
+  std::string workload;
+  std::string domain;  // empty: a temporary one
+  unsigned processes = 2, threads = 1;
+  double seconds = 2;
+  std::uint64_t operations = 0;  // of all workers; not 0: instead of seconds
+  std::uint64_t size = 0;        // 0, and negative ones of the next two: the workload's own
+  double skew = -1;
+  int read_percent = -1;
+  std::uint64_t seed = 1;
+  Level level = Level::kHybrid;
+  // Spelled as in the environment, which counts where they are empty.
+  std::string durability, group_commit, line, conflict, backoff, escalation, cross, capacity, tracking, detection,
+      thread_views;
+  bool json = false;
+  bool csv = false;
+};
+[[nodiscard]] Exit run(const RunCommand &command);
+
+// Asks stuck instances to abort; kills their processes only when told to.
+struct KillStuckCommand {
+  std::string domain;
+  std::int32_t pid = 0;  // 0: whoever is older
+  double older_than_s = 60;
+  double grace_s = 1;  // for an instance that was asked, to end
+  bool kill = false;
+  bool json = false;
+};
+[[nodiscard]] Exit run(const KillStuckCommand &command);
 
 // The whole command: parses, runs, tells errors on standard error. Returns the exit status.
 [[nodiscard]] int run_command_line(int argc, const char *const *argv);

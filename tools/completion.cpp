@@ -1,12 +1,24 @@
 // tools/completion.cpp -- walks the subcommands and writes a bash function.
 #include "tools/completion.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 namespace tmh::tools {
 
 namespace {
+
+// Of an argument that takes one of a few words: these, as CLI11 names its type, "TEXT:{one,two}". Else nothing.
+std::string words_of_argument(const CLI::Option &option) {
+  const std::string type = option.get_type_name();
+  const std::size_t begin = type.find('{'), end = type.find('}');
+  if (begin == std::string::npos || end == std::string::npos) return {};
+  std::string words = " " + type.substr(begin + 1, end - begin - 1);
+  std::replace(words.begin(), words.end(), ',', ' ');
+  return words;
+}
 
 // What may stand after these subcommands: further subcommands and options.
 std::string words_after(const CLI::App &app) {
@@ -15,12 +27,14 @@ std::string words_after(const CLI::App &app) {
     words += (words.empty() ? "" : " ") + sub->get_name();
   for (const CLI::Option *option : app.get_options())
     for (const std::string &name : option->get_lnames()) words += (words.empty() ? "--" : " --") + name;
+  for (const CLI::Option *option : app.get_options())
+    if (option->get_positional()) words += words_of_argument(*option);
   return words;
 }
 
 bool takes_folder(const CLI::App &app) {
   for (const CLI::Option *option : app.get_options())
-    if (option->get_positional()) return true;
+    if (option->get_positional() && words_of_argument(*option).empty()) return true;
   return false;
 }
 
@@ -54,7 +68,7 @@ std::string bash_completion(const CLI::App &app) {
          "  case $path in\n" +
          cases +
          "  esac\n"
-         "  [[ $before == --logs ]] && words= folders=1\n"
+         "  [[ $before == --logs || $before == --domain ]] && words= folders=1\n"
          "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\"; [[ $folders == 1 ]] && compgen -d -- "
          "\"$word\")\n"
          "}\n"

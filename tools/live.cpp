@@ -1,4 +1,4 @@
-// tools/live.cpp -- tmh checkpoint, archive, backup: joins the domain, does it, leaves.
+// tools/live.cpp -- tmh checkpoint, archive, backup, copy: joins the domain, does it, leaves.
 #include <chrono>
 #include <filesystem>
 
@@ -6,6 +6,7 @@
 
 #include <tmh/domain.hpp>
 
+#include "platform/disk.h"
 #include "tools/commands.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"
@@ -102,36 +103,73 @@ Exit archive(const LiveCommand &command, const Joined &joined) {
   return Exit::kOk;
 }
 
-Exit backup(const LiveCommand &command, const Joined &joined) {
-  const auto start = Clock::now();
-  joined.domain.backup(command.to);
-  const std::uint64_t us = us_since(start);
+struct Copied {
   std::uint64_t files = 0, bytes = 0, disk_bytes = 0;
-  for (const auto &entry : fs::recursive_directory_iterator(command.to)) {
+};
+Copied facts_of(const std::string &folder) {
+  Copied copied;
+  for (const auto &entry : fs::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
     const FileFacts facts = file_facts(entry.path());
-    ++files;
-    bytes += facts.bytes;
-    disk_bytes += facts.disk_bytes;
+    ++copied.files;
+    copied.bytes += facts.bytes;
+    copied.disk_bytes += facts.disk_bytes;
   }
+  return copied;
+}
+
+// A backup that is recovered before it gets its name: a closed domain, which goes its own way from here on.
+RecoveryInfo copy_to(const LiveCommand &command, const Joined &joined) {
+  std::string to = command.to;
+  while (to.size() > 1 && to.back() == '/') to.pop_back();
+  std::error_code ignored;
+  if (to.empty() || fs::exists(fs::symlink_status(to, ignored))) refuse(Errc::kBadArgument, to + " exists");
+  const std::string unnamed = to + ".copying";
+  if (fs::exists(fs::symlink_status(unnamed, ignored)))
+    refuse(Errc::kBadArgument, unnamed + " exists: another copy is being made, or was interrupted; remove it then");
+  joined.domain.backup(unnamed);
+  try {
+    const RecoveryInfo recovered = recover(unnamed);
+    check(platform::sync_folder(unnamed));
+    check(platform::rename_new(unnamed, to));
+    check(platform::sync_folder(to + "/.."));
+    return recovered;
+  } catch (...) {
+    fs::remove_all(unnamed, ignored);
+    throw;
+  }
+}
+
+Exit backup(const LiveCommand &command, const Joined &joined) {
+  const auto start = Clock::now();
+  const bool is_copy = command.kind == LiveCommand::Kind::kCopy;
+  RecoveryInfo recovered;
+  if (is_copy)
+    recovered = copy_to(command, joined);
+  else
+    joined.domain.backup(command.to);
+  const std::uint64_t us = us_since(start);
+  const Copied copied = facts_of(command.to);
   if (command.json) {
-    print(Json{{"domain", command.domain},
-               {"to", command.to},
-               {"files", files},
-               {"bytes", bytes},
-               {"disk_bytes", disk_bytes},
-               {"total_us", us}});
+    Json document{{"domain", command.domain},        {"to", command.to},
+                  {"files", copied.files},           {"bytes", copied.bytes},
+                  {"disk_bytes", copied.disk_bytes}, {"total_us", us}};
+    if (is_copy) document["transactions_replayed"] = recovered.transactions;
+    print(document);
     return Exit::kOk;
   }
   print(opening_text(joined.domain) +
-        fmt::format("{}: {} copied to {} ({}, {} on disk) in {}; opening it there recovers it\n", command.domain,
-                    counted(files, "file"), command.to, bytes_text(bytes), bytes_text(disk_bytes), duration_text(us)));
+        fmt::format("{}: {} copied to {} ({}, {} on disk) in {}; {}\n", command.domain, counted(copied.files, "file"),
+                    command.to, bytes_text(copied.bytes), bytes_text(copied.disk_bytes), duration_text(us),
+                    is_copy ? "it is recovered, and a domain of its own" : "opening it there recovers it"));
   return Exit::kOk;
 }
 
 }  // namespace
 
 Exit run(const LiveCommand &command) {
+  if (command.kind == LiveCommand::Kind::kCopy && read_control(command.domain)->header.durability == 0)
+    refuse(Errc::kNotDurable, command.domain + " is volatile: copy its folder while nobody has it open");
   Joined joined = join(command.domain);
   const Exit exit = [&] {
     switch (command.kind) {
@@ -140,6 +178,7 @@ Exit run(const LiveCommand &command) {
       case LiveCommand::Kind::kArchive:
         return archive(command, joined);
       case LiveCommand::Kind::kBackup:
+      case LiveCommand::Kind::kCopy:
         return backup(command, joined);
     }
     return Exit::kRefused;

@@ -51,6 +51,7 @@ bool read_participant(const std::byte *record, ParticipantCounters *out) {
   if (field<std::uint32_t>(record, offsetof(Participant, state)) == 0) return false;
   out->pid = field<std::int32_t>(record, offsetof(Participant, pid));
   const platform::ProcessId process{out->pid, field<std::uint64_t>(record, offsetof(Participant, start_time))};
+  out->start_time = process.start_time;
   out->is_alive = process.pid > 0 && platform::alive(process);
   const auto name = field<std::array<char, sizeof Participant::name>>(record, offsetof(Participant, name));
   out->name.assign(name.begin(), std::find(name.begin(), name.end(), '\0'));

@@ -16,14 +16,15 @@
 #include "bench/support/clock.h"
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
+#include "examples/workloads/mixed.hpp"
 
 namespace tmh::bench {
 
 namespace {
 
 using Word = field<std::uint64_t>;
-constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(Word), kWordsPerLine = kLineBytes / sizeof(Word);
-constexpr unsigned kSmallWords = 4;
+using workloads::kSmallWords;
+using workloads::kWordsPerPage;
 constexpr std::uint64_t kLookEvery =
     16;  // instances between looks at the clock: small ones last no longer than reading it
 
@@ -52,23 +53,6 @@ class Stream {
   Random random_;
 };
 
-std::uint64_t huge_word(std::uint64_t page) {
-  return page * kWordsPerPage + page % (kWordsPerPage / kWordsPerLine) * kWordsPerLine;
-}
-
-// The bodies. Access: Word, or a plain number.
-template <class T>
-void transfer(T *words, const Draw &draw) {
-  for (unsigned i = 0; i < kSmallWords; i += 2) {
-    --words[draw.words[i]];
-    ++words[draw.words[i + 1]];
-  }
-}
-template <class T>
-void add_one(T *words, std::uint64_t first_page, std::uint64_t pages) {
-  for (std::uint64_t i = 0; i < pages; ++i) ++words[huge_word(first_page + i)];
-}
-
 class Worker {
  public:
   virtual ~Worker() = default;
@@ -87,9 +71,9 @@ class MutexWorker final : public Worker {
   void run(const Draw &draw) override {
     (void)pthread_mutex_lock(&memory_.mutex);
     if (draw.is_huge)
-      add_one(memory_.words, draw.first_page, run_.huge_pages);
+      workloads::add_one(memory_.words, draw.first_page, run_.huge_pages);
     else
-      transfer(memory_.words, draw);
+      workloads::transfer(memory_.words, draw.words);
     (void)pthread_mutex_unlock(&memory_.mutex);
   }
   void report(HierarchyOutcome *) const override {}
@@ -116,11 +100,11 @@ class SiteWorker final : public Worker {
       if (draw.is_huge)
         huge_or_locked(draw);
       else
-        while (!unless_locked(small_, [&] { transfer(words_, draw); })) sched_yield();
+        while (!unless_locked(small_, [&] { workloads::transfer(words_, draw.words); })) sched_yield();
     } else if (draw.is_huge) {
-      atomically(huge_, [&] { add_one(words_, draw.first_page, run_.huge_pages); });
+      atomically(huge_, [&] { workloads::add_one(words_, draw.first_page, run_.huge_pages); });
     } else {
-      atomically(small_, [&] { transfer(words_, draw); });
+      atomically(small_, [&] { workloads::transfer(words_, draw.words); });
     }
   }
 
@@ -169,15 +153,17 @@ class SiteWorker final : public Worker {
 
   void huge_or_locked(const Draw &draw) {
     try {
-      while (!unless_locked(huge_, [&] { add_one(words_, draw.first_page, run_.huge_pages); })) sched_yield();
+      while (!unless_locked(huge_, [&] { workloads::add_one(words_, draw.first_page, run_.huge_pages); }))
+        sched_yield();
       return;
     } catch (const Error &error) {  // the site may not escalate: its working set exceeds level 1
       if (error.code() != make_error_code(Errc::kNeedsPages)) throw;
     }
     while (!unless_locked(huge_, [&] { lock_->store(1); })) sched_yield();
     for (std::uint64_t done = 0; done < run_.huge_pages; done += run_.portion)
-      atomically(huge_,
-                 [&] { add_one(words_, draw.first_page + done, std::min(run_.portion, run_.huge_pages - done)); });
+      atomically(huge_, [&] {
+        workloads::add_one(words_, draw.first_page + done, std::min(run_.portion, run_.huge_pages - done));
+      });
     atomically(huge_, [&] { lock_->store(0); });
     ++locked_;
   }

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "examples/workloads/random.hpp"
+
 namespace tmh::bench {
 
 struct Summary {
@@ -41,21 +43,6 @@ class ResultHash {
   std::uint64_t hash_ = 0xcbf29ce484222325ULL;
 };
 
-// splitmix64: a fixed sequence per seed on every machine, unlike the standard distributions.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) noexcept : state_(seed) {}
-  [[nodiscard]] std::uint64_t next() noexcept {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ULL);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-  }
-  // In [0, bound); the bias of the plain remainder is below 2^-40 for the bounds used here.
-  [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept { return next() % bound; }
-
- private:
-  std::uint64_t state_;
-};
+using workloads::Random;
 
 }  // namespace tmh::bench

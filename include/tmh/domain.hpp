@@ -135,7 +135,9 @@ class Domain {
   // Checkpoint, then moves the log files that recovery no longer needs into `folder` (made when missing) and names them. With
   // DomainOptions::keep_log all of them since the domain's creation end there, and tmh::recover() can go back to any moment.
   std::vector<std::string> archive(const std::string &folder) const;
-  // A consistent copy of the whole domain in a new `folder`; opening it there recovers it. Segments outside the folder: kBadArgument.
+  // A consistent copy of the whole domain in a new `folder`; opening it there recovers it. Until it is whole and on disk it is called
+  // `folder`.incomplete; an error removes that, a death leaves it. kBadArgument: one of them exists, `folder` lies in the domain's, or a
+  // segment lies outside that.
   void backup(const std::string &folder) const;
   [[nodiscard]] Durability durability() const noexcept;
   [[nodiscard]] RecoveryInfo recovery() const;  // what this process's open() found; ran is false when it joined others

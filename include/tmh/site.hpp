@@ -27,9 +27,10 @@ namespace tmh {
 struct SiteReport {
   std::string name;
   Escalation escalation;
-  std::uint64_t line_commits = 0, page_commits = 0;  // instances by the level at which they committed
-  std::uint64_t line_aborts = 0, page_aborts = 0;    // attempts
-  std::uint64_t escalations_capacity = 0;            // instances that went one level up, by what decided
+  std::uint64_t line_commits = 0, page_commits = 0;           // instances by the level at which they committed
+  std::uint64_t line_aborts = 0, page_aborts = 0;             // attempts
+  std::uint64_t line_aborts_by_cause[kAbortCauseCount] = {};  // by AbortCause: of line_aborts those that were not RTM's
+  std::uint64_t escalations_capacity = 0;                     // instances that went one level up, by what decided
   std::uint64_t escalations_needs_pages = 0;
   std::uint64_t escalations_attempts = 0;  // too many attempts, or too much time wasted
   std::uint64_t de_escalations = 0;        // instances that committed at level 1 after the site had gone up

@@ -149,8 +149,10 @@ class Engine {
     return tracking_.tracking == Tracking::kSignalHot || tracking_.tracking == Tracking::kKernelHot;
   }
   [[nodiscard]] bool eager() const noexcept { return detection_ == Detection::kEager; }
-  // Others may store Participant::failed_instance: eager policies, and level 1's abort-upper.
-  [[nodiscard]] bool may_be_failed() const noexcept { return eager() || lower_ != nullptr; }
+  // By others, under the domain lock: eager policies, level 1's abort-upper, tmh kill-stuck. acquire: pairs with their release.
+  [[nodiscard]] bool was_failed() const noexcept {
+    return self().failed_instance.load(std::memory_order_acquire) == instance_;
+  }
 
   // engine_touch.cpp: first touches
   static platform::FaultAnswer on_fault(void *context, const platform::Fault &fault) noexcept;

@@ -72,7 +72,7 @@ bool Engine::is_valid() noexcept {
   if (failed_) return false;
   if (irrevocable_) return true;  // nobody else has committed since it was valid
   DomainState &state = memory_.state();
-  if (may_be_failed() && self().failed_instance.load(std::memory_order_acquire) == instance_) {
+  if (was_failed()) {
     failed_cause_ = AbortCause::kConflictOther;
     return false;
   }
@@ -116,7 +116,7 @@ Engine::Outcome Engine::end() noexcept {
       outcome.status = Status::kAborted;
       outcome.cause = AbortCause::kQueryWrote;
     }
-  } else if (failed_ || (may_be_failed() && self().failed_instance.load(std::memory_order_acquire) == instance_)) {
+  } else if (failed_ || was_failed()) {
     outcome.cause = failed_ ? failed_cause_ : AbortCause::kConflictOther;
   } else if (writes_.empty()) {
     outcome.status =
@@ -421,7 +421,7 @@ void Engine::adapt(bool conflicted) noexcept {
 Status Engine::validate() noexcept {
   collect_touched();
   if (!failed_ && !query_) {
-    if (memory_.state().clock.load(std::memory_order_acquire) != snapshot_ || eager()) {
+    if (memory_.state().clock.load(std::memory_order_acquire) != snapshot_ || eager() || was_failed()) {
       lock();
       if (!is_valid() && !failed_) {
         failed_ = true;  // certain from here on, even for an instance that stores nothing
