@@ -65,8 +65,7 @@ class SiteImpl {
     if (learned_.load(std::memory_order_relaxed) != word) learned_.store(word, std::memory_order_relaxed);
   }
 
-  // Returns the total of what this thread adds to; threads that came late share it.
-  std::uint64_t add(SiteCount which, std::uint64_t amount) noexcept;
+  void add(SiteCount which, std::uint64_t amount) noexcept;
   // May the next instance try a thread's view? A body that allocates ends its attempt there; after that so many instances do not try.
   [[nodiscard]] bool wants_thread_view() noexcept {
     if (is_plain()) return false;
@@ -96,10 +95,11 @@ class SiteImpl {
 };
 static_assert(sizeof(hierarchy::SiteState) == 4);
 
-// The RTM instance of this thread. Set inside the transaction, so an abort takes it back.
+// The RTM instance of this thread. Set inside the transaction, so an abort takes it back; but for `context`, which counts its commits.
 struct HardwareRun {
   LineDomain *domain = nullptr;
   std::uint32_t depth = 0;
+  line::LineContextV1 *context = nullptr;
 };
 inline constinit thread_local HardwareRun hardware_run;
 
@@ -110,7 +110,7 @@ void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noe
 // One instance at level 1 in so many is timed: true for it, with the factor for its time.
 [[nodiscard]] bool is_timed(std::uint32_t *factor) noexcept;
 // An instance committed at level 1.
-void learn_line_commit(SiteImpl &site) noexcept;
+void learn_line_commit(SiteImpl &site, line::LineContextV1 &context) noexcept;
 
 // In a body that runs at level 1 or in a thread's view: ends the attempt, because what it is about to do needs level 2 on the process's
 // view. Throws LineAbort. Else nothing.

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 
+#include "levels/line/layout.h"
 #include "levels/page/layout.h"
 #include "levels/storage/log_state.h"
 #include "levels/storage/participants.h"
@@ -31,7 +32,8 @@ using storage::Participant;
 
 namespace {
 
-using Counts = std::array<std::uint64_t, 32>;
+using Counts = std::array<std::uint64_t, storage::kCountsMax>;
+using LineCounts = std::array<std::uint64_t, line::kLineCountsMax>;
 
 // A field of a mapped structure of which we have the bytes.
 template <class T>
@@ -42,7 +44,7 @@ T field(const std::byte *record, std::size_t offset) noexcept {
 }
 
 // Empty: there is no such file. Fewer bytes than asked for: it is shorter.
-std::vector<std::byte> read_some(const std::string &path, std::size_t bytes) {
+std::vector<std::byte> read_some(const std::string &path, std::size_t bytes, std::uint64_t from = 0) {
   const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd && errno == ENOENT) return {};
   if (!fd) check(platform::fail_errno(Errc::kIo, path));
@@ -50,27 +52,14 @@ std::vector<std::byte> read_some(const std::string &path, std::size_t bytes) {
   if (::fstat(fd.get(), &info) != 0) check(platform::fail_errno(Errc::kIo, path));
   if (!S_ISREG(info.st_mode)) refuse(Errc::kNotADomain, path + " is not a regular file");
   std::vector<std::byte> block(bytes);
-  const ssize_t got = ::pread(fd.get(), block.data(), bytes, 0);
+  const ssize_t got = ::pread(fd.get(), block.data(), bytes, static_cast<off_t>(from));
   if (got < 0) check(platform::fail_errno(Errc::kIo, path));
   block.resize(static_cast<std::size_t>(got));
   return block;
 }
 
 void add(const Counts &counts, Counters *to) {
-  const auto of = [&counts](Count which) { return counts[static_cast<std::uint32_t>(which)]; };
-  to->begins += of(Count::kBegins);
-  to->commits += of(Count::kCommits);
-  to->queries += of(Count::kQueries);
-  for (std::uint32_t i = 0; i < kAbortCauseCount; ++i)
-    to->aborts[i] += counts[static_cast<std::uint32_t>(Count::kAborts0) + i];
-  to->pages_read += of(Count::kPagesRead);
-  to->pages_written += of(Count::kPagesWritten);
-  to->lines_written += of(Count::kLinesWritten);
-  to->faults_signal += of(Count::kFaultsSignal);
-  to->faults_kernel += of(Count::kFaultsKernel);
-  to->lock_recoveries += of(Count::kLockRecoveries);
-  to->participants_reaped += of(Count::kReaped);
-  to->starvation_turns += of(Count::kTurns);
+  storage::add_counts([&counts](Count which) { return counts[static_cast<std::size_t>(which)]; }, to);
 }
 
 // The record of one slot; false when the slot is free.
@@ -87,7 +76,10 @@ bool read_participant(const std::byte *record, ParticipantCounters *out) {
     out->instance_us = now > began ? std::max<std::uint64_t>(1, (now - began) / 1000) : 1;
     out->is_query = field<std::uint32_t>(record, offsetof(Participant, is_query)) != 0;
   }
-  add(field<Counts>(record, offsetof(Participant, counts)), &out->counters);
+  auto own = field<Counts>(record, offsetof(Participant, counts));
+  const auto before = field<Counts>(record, offsetof(Participant, counts_before));
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] -= before[i];
+  add(own, &out->counters);
   return true;
 }
 
@@ -99,13 +91,32 @@ void read_participants(const std::string &folder, std::uint32_t high, SharedCoun
     // The list belongs to the slot and stays when its process has gone.
     constexpr std::size_t kLive = offsetof(Participant, versions) + offsetof(storage::VersionList, live_count);
     out->total.versions_live += field<std::uint32_t>(record, kLive);
+    add(field<Counts>(record, offsetof(Participant, counts)), &out->total);
     ParticipantCounters one;
     one.slot = static_cast<std::uint32_t>(slot);
     if (!read_participant(record, &one)) continue;
-    add(field<Counts>(record, offsetof(Participant, counts)), &out->total);
     out->participants.push_back(std::move(one));
   }
   out->total.versions_bytes = out->total.versions_live * (kPageBytes + sizeof(page::VersionHead));
+}
+
+void read_line_counters(const std::string &folder, Counters *total) {
+  const std::vector<std::byte> state = read_some(folder + "/tmh.line.state", sizeof(line::LineStateV1));
+  if (state.size() < sizeof(line::LineStateV1) ||
+      field<std::uint64_t>(state.data(), offsetof(line::LineStateV1, magic)) != line::kLineStateMagic)
+    return;  // no level 1, or being made
+  if (field<std::uint32_t>(state.data(), offsetof(line::LineStateV1, version)) != line::kLineStateVersion)
+    refuse(Errc::kForeignVersion, folder + "/tmh.line.state is of another version, or damaged");
+  const std::uint64_t high = std::min<std::uint64_t>(
+      field<std::uint64_t>(state.data(), offsetof(line::LineStateV1, contexts_high)), line::kContextsMax);
+  for (std::uint64_t i = 0; i < high; ++i) {
+    const std::vector<std::byte> bytes =
+        read_some(folder + "/tmh.contexts", sizeof(LineCounts),
+                  i * sizeof(line::LineContextV1) + offsetof(line::LineContextV1, counts));
+    if (bytes.size() < sizeof(LineCounts)) return;
+    const auto counts = field<LineCounts>(bytes.data(), 0);
+    line::add_line_counts([&counts](line::LineCount which) { return counts[static_cast<std::size_t>(which)]; }, total);
+  }
 }
 
 void read_log_counters(const std::string &folder, Counters *total) {
@@ -115,9 +126,11 @@ void read_log_counters(const std::string &folder, Counters *total) {
   if (at(offsetof(LogState, magic)) != storage::kLogStateMagic ||
       field<std::uint32_t>(log.data(), offsetof(LogState, version)) != storage::kLogStateVersion)
     refuse(Errc::kForeignVersion, folder + "/tmh.log.state is of another version, or damaged");
-  total->log_bytes = at(offsetof(LogState, log_bytes));
-  total->log_flushes = at(offsetof(LogState, flushes));
-  total->log_commits = at(offsetof(LogState, log_commits));
+  const std::uint64_t flushes = at(offsetof(LogState, flushes));
+  const std::size_t totals = offsetof(LogState, totals) + (flushes & 1) * sizeof(storage::LogTotals);
+  total->log_bytes = at(totals + offsetof(storage::LogTotals, bytes));
+  total->log_commits = at(totals + offsetof(storage::LogTotals, commits));
+  total->log_flushes = flushes - at(totals + offsetof(storage::LogTotals, empty_flushes));
   total->checkpoints = at(offsetof(LogState, checkpoints));
   total->log_files_made = at(offsetof(LogState, files_made));
 }
@@ -145,10 +158,11 @@ SharedCounters read_counters(const std::string &folder) {
     refuse(Errc::kForeignVersion, path + " is of another version that is, or was, in use since this boot");
   out.has_state = true;
   out.clock = field<std::uint64_t>(state.data(), offsetof(DomainState, clock));
-  add(field<Counts>(state.data(), offsetof(DomainState, retired_counts)), &out.total);
+  out.total.participants_reaped = field<std::uint64_t>(state.data(), offsetof(DomainState, reaped));
   out.total.recalls = field<std::uint64_t>(state.data(), offsetof(DomainState, recalls));
   out.total.releases = field<std::uint64_t>(state.data(), offsetof(DomainState, releases));
   read_participants(folder, field<std::uint32_t>(state.data(), offsetof(DomainState, participants_high)), &out);
+  read_line_counters(folder, &out.total);
   if (control->header.durability != 0) read_log_counters(folder, &out.total);
   return out;
 }

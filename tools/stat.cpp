@@ -30,26 +30,38 @@ Sample take(const std::string &folder) {
   return {clock_ns(CLOCK_REALTIME), clock_ns(CLOCK_MONOTONIC), read_counters(folder)};
 }
 
+Json aborts_json(const std::uint64_t (&aborts)[kAbortCauseCount]) {
+  Json json;
+  for (std::size_t i = 1; i < kAbortCauseCount; ++i)  // 0: no cause
+    json[cause_name(static_cast<AbortCause>(i))] = aborts[i];
+  return json;
+}
+
 // One order for JSON, CSV and text.
 Json counters_json(const Counters &counters) {
   Json json{{"begins", counters.begins}, {"commits", counters.commits}, {"queries", counters.queries}};
-  Json aborts;
-  for (std::size_t i = 1; i < kAbortCauseCount; ++i)  // 0: no cause
-    aborts[cause_name(static_cast<AbortCause>(i))] = counters.aborts[i];
-  json["aborts"] = std::move(aborts);
+  json["aborts"] = aborts_json(counters.aborts);
   json["pages_read"] = counters.pages_read;
   json["pages_written"] = counters.pages_written;
   json["lines_written"] = counters.lines_written;
   json["faults_signal"] = counters.faults_signal;
   json["faults_kernel"] = counters.faults_kernel;
   json["lock_recoveries"] = counters.lock_recoveries;
-  json["participants_reaped"] = counters.participants_reaped;
   json["starvation_turns"] = counters.starvation_turns;
   return json;
 }
 
 Json total_json(const Counters &total) {
   Json json = counters_json(total);
+  json["participants_reaped"] = total.participants_reaped;
+  json["line_begins"] = total.line_begins;
+  json["line_commits"] = total.line_commits;
+  json["line_aborts"] = aborts_json(total.line_aborts);
+  json["hardware_commits"] = total.hardware_commits;
+  json["escalations_capacity"] = total.escalations_capacity;
+  json["escalations_needs_pages"] = total.escalations_needs_pages;
+  json["escalations_attempts"] = total.escalations_attempts;
+  json["de_escalations"] = total.de_escalations;
   json["versions_live"] = total.versions_live;
   json["versions_bytes"] = total.versions_bytes;
   json["recalls"] = total.recalls;
@@ -127,7 +139,7 @@ constexpr const char *kRateHeader =
 
 std::string rates_of(const Sample &before, const Sample &now) {
   const double seconds = static_cast<double>(std::max<std::uint64_t>(1, now.monotonic_ns - before.monotonic_ns)) / 1e9;
-  // A total may shrink for a moment while somebody leaves, and does when everybody has left.
+  // A total shrinks when everybody has left.
   const auto rate = [seconds](std::uint64_t from, std::uint64_t to) {
     return to > from ? static_cast<double>(to - from) / seconds : 0;
   };

@@ -101,6 +101,8 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] Errc error() const noexcept { return error_; }
   [[nodiscard]] std::uint64_t age() const noexcept { return age_; }
   [[nodiscard]] std::uint32_t context_number() const noexcept { return number_; }
+  // Its totals are this thread's to add to. REQUIRES: attached.
+  [[nodiscard]] LineContextV1 &context() noexcept { return *context_; }
   // What the running instance has read and written so far: for retry(), durability, counters.
   [[nodiscard]] std::span<const detail::LineSeen> reads() const noexcept {
     return {log_.data() + 1, static_cast<std::size_t>(log_top - log_.data())};
