@@ -321,6 +321,10 @@ std::vector<ParticipantInfo> Domain::participants() const {
   check(required(impl_).usable());
   return impl_->participants();
 }
+std::vector<LatencySeries> Domain::latencies() const {
+  check(required(impl_).usable());
+  return impl_->latencies();
+}
 const std::string &Domain::folder() const noexcept {
   static const std::string none;
   return impl_ == nullptr ? none : impl_->folder();

@@ -24,6 +24,7 @@
 #include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
 #include "levels/storage/heap.h"
+#include "levels/storage/latency_table.h"
 
 namespace tmh::detail {
 
@@ -75,7 +76,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc heap_context(const SegmentImpl &segment, storage::HeapContext *out) noexcept;
 
   // instances.cpp
-  [[nodiscard]] Errc begin(bool is_query, RunsIn where = RunsIn::kProcessView) noexcept;
+  // site: whose times the instance's are; null: of no site.
+  [[nodiscard]] Errc begin(bool is_query, RunsIn where = RunsIn::kProcessView,
+                           storage::LatencySite *site = nullptr) noexcept;
   // durability: of this commit's acknowledgement; unset: the domain's.
   [[nodiscard]] Errc end(bool is_query, Status *status, Durability durability = Durability{}) noexcept;
   [[nodiscard]] Errc abort(AbortCause cause = AbortCause::kUser) noexcept;
@@ -130,6 +133,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] std::shared_lock<std::shared_mutex> keep_open() const { return std::shared_lock(use_mutex_); }
   [[nodiscard]] Counters counters() const;
   [[nodiscard]] std::vector<ParticipantInfo> participants() const;
+  [[nodiscard]] std::vector<LatencySeries> latencies() const;
+  [[nodiscard]] Latency latency() const noexcept { return latency_use_; }
+  [[nodiscard]] storage::LatencyTable &latency_table() noexcept { return *latency_table_; }
 
  private:
   [[nodiscard]] Errc attach();
@@ -153,7 +159,10 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] bool runs_here() const noexcept;
   // REQUIRES process_.mutex. Before level 2 touches, maps or unmaps the process's views.
   [[nodiscard]] Errc leave_line_mode() noexcept;
+  void tell_mode() noexcept;
   [[nodiscard]] Errc settle_thread_views();
+  [[nodiscard]] Errc settle_latency();
+  [[nodiscard]] Errc open_latency(bool fresh);
   [[nodiscard]] PageRunner &lock_runner(RunsIn where, bool *fell_back) noexcept;
   [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query) noexcept;
   void count_thread_view_fallback() noexcept;
@@ -170,9 +179,13 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   Detection detection_ = Detection::kLazy;
   Tracking wanted_tracking_ = Tracking::kAuto;
   ThreadViewUse thread_view_use_ = ThreadViewUse::kAuto;
+  Latency latency_use_ = Latency::kSampled;
   std::uint32_t fork_generation_ = 0;
   std::uint32_t slot_ = 0;
   std::atomic<bool> open_{false};
+  // Mapped until the object goes: what a thread still records while another one closes is lost, and harms nobody.
+  std::unique_ptr<storage::LatencyTable> latency_table_ = std::make_unique<storage::LatencyTable>();
+  storage::LatencySite no_site_;
   std::unique_ptr<page::DomainMemory> memory_;
   std::unique_ptr<DurableDomain> durable_;
   std::unique_ptr<LineDomain> lines_;

@@ -199,6 +199,26 @@ Errc DomainImpl::settle_thread_views() {
   return Errc::kOk;
 }
 
+Errc DomainImpl::settle_latency() {
+  Latency wanted{};
+  if (const Errc error = from_environment("TMH_LATENCY", Errc::kBadArgument, latency_values(), &wanted);
+      error != Errc::kOk)
+    return error;
+  if (options_.latency != Latency{}) wanted = options_.latency;
+  if (wanted > Latency::kFull) return fail(Errc::kBadArgument, std::string("right values: ") + latency_values());
+  latency_use_ = wanted == Latency{} ? Latency::kSampled : wanted;
+  return Errc::kOk;
+}
+
+// REQUIRES the folder lock and the participant's slot.
+Errc DomainImpl::open_latency(bool fresh) {
+  if (latency_use_ == Latency::kOff) return Errc::kOk;
+  const std::uint64_t incarnation = memory_->participant(slot_).incarnation.load(std::memory_order_relaxed);
+  if (const Errc error = latency_table_->open(folder_, slot_, incarnation, fresh); error != Errc::kOk) return error;
+  no_site_.use(latency_table_.get(), 0);
+  return Errc::kOk;
+}
+
 // REQUIRES the folder lock and the participant's slot.
 Errc DomainImpl::open_lines(bool fresh) {
   if (fresh)  // also when it is opened without level 1 now
@@ -274,6 +294,7 @@ Errc DomainImpl::attach() {
   if (const Errc error = settle_options(fresh, &wanted_tracking_); error != Errc::kOk) return error;
   if (const Errc error = settle_levels(fresh); error != Errc::kOk) return error;
   if (const Errc error = settle_thread_views(); error != Errc::kOk) return error;
+  if (const Errc error = settle_latency(); error != Errc::kOk) return error;
   const std::string name = options_.name.empty() ? program_name() : options_.name;
   if (const Errc error = memory_->attach_slot(name, &slot_); error != Errc::kOk) return error;
   platform::step(platform::Step::kAttachSlotTaken);
@@ -286,6 +307,7 @@ Errc DomainImpl::attach() {
     process_.log = &durable_->log();
   }
   Errc error = platform::open_trace(folder_, slot_, name);
+  if (error == Errc::kOk) error = open_latency(fresh);
   if (error == Errc::kOk) error = open_lines(fresh);
   if (error == Errc::kOk) error = engine_->start(wanted_tracking_, fresh);
   if (error == Errc::kOk && durable_ != nullptr) error = durable_->start();
@@ -321,6 +343,7 @@ Errc DomainImpl::close() noexcept {
   // Level 1's contexts before the slot: who repairs takes a context of a free slot for a dead one's, and gives it to the next thread.
   if (lines_ != nullptr) lines_->detach();
   views_->detach();
+  latency_table_->leave();
   engine_->detach();
   for (const auto &segment : segments_) {
     // A durable domain's are in the log; its last participant syncs them.
@@ -376,6 +399,7 @@ DomainImpl::~DomainImpl() {
     (void)lines_.release();
     (void)durable_.release();
     (void)memory_.release();
+    (void)latency_table_.release();
     return;
   }
   if (!open_.load(std::memory_order_acquire)) return;
@@ -406,6 +430,16 @@ Counters DomainImpl::counters() const {
   out.versions_live = memory_->versions_live();
   out.versions_bytes = out.versions_live * (kPageBytes + sizeof(page::VersionHead));
   return out;
+}
+
+std::vector<LatencySeries> DomainImpl::latencies() const {
+  std::vector<std::uint64_t> incarnations;
+  for (std::uint32_t i = 0; i < memory_->participants_high(); ++i) {
+    const storage::Participant &record = memory_->participant(i);
+    const bool is_here = record.state.load(std::memory_order_acquire) != 0;
+    incarnations.push_back(is_here ? record.incarnation.load(std::memory_order_relaxed) : 0);
+  }
+  return latency_table_->read(incarnations);
 }
 
 std::vector<ParticipantInfo> DomainImpl::participants() const {

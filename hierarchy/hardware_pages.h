@@ -18,6 +18,7 @@
 
 #include "levels/line/line_memory.h"
 #include "levels/storage/page_id.h"
+#include "platform/counting.h"
 #include "platform/files.h"
 
 namespace tmh::hierarchy {
@@ -67,6 +68,7 @@ class HardwarePages {
                                           bool *complete) const;
 
   void add(HardwareCount which, std::uint64_t amount = 1) noexcept {
+    if constexpr (!platform::kCounts) return;
     lines_.state().hardware_counts[static_cast<std::size_t>(which)].fetch_add(amount, std::memory_order_relaxed);
   }
   void count_in(Counters *out) const noexcept;

@@ -2,11 +2,10 @@
 // Control:   an abort, wherever in the body, comes back in begin_hardware(), with memory (locals and the stack too) and registers as they were
 //            there; so every line below `thread.begin()` that is not reached by a commit is outside a transaction.
 // Source:    DESIGN 4 and 5; hierarchy/PROTOCOL.md, "Hardware lines"; Intel SDM vol. 1, chapter 16.
-#include <x86intrin.h>
-
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
 #include "platform/probes.h"
+#include "platform/ticks.h"
 
 namespace tmh::detail {
 
@@ -59,7 +58,7 @@ bool Attempts::begin_hardware() {
   line::RtmThread thread(*lines.hardware());
   runs_at_ = RunsAt::kHardware;
   for (;;) {
-    ticks_ = __rdtsc();
+    start_timing();
     if (attempts_ == 0) first_ticks_ = ticks_;
     platform::probe::begin(platform::probe::kLines, 0, 0);
     if (thread.begin({})) {
@@ -80,7 +79,7 @@ void Attempts::end_hardware() {
   platform::probe::commit(platform::probe::kLines, 0, 0);
   site.add(SiteCount::kLineCommits, 1);
   site.add(SiteCount::kHardwareCommits, 1);
-  if (std::uint32_t factor = 0; is_timed(&factor)) site.add(SiteCount::kLineTicks, factor * (__rdtsc() - ticks_));
+  if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kHardware);
   learn_line_commit(site, *hardware_run.context);
 }
 
@@ -94,7 +93,7 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
   platform::probe::hardware_abort(status_bits, status_bits >> 24);
   site.add(counted.of_site, 1);
   lines.directory().hardware().add(counted.of_domain);
-  site.add(SiteCount::kLineTicks, __rdtsc() - ticks_);
+  site.add(SiteCount::kLineTicks, platform::ticks() - ticks_);
   bool refused = false;
   if (counted.of_site == SiteCount::kHardwareGate) {
     check(domain.usable());
@@ -107,6 +106,7 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
       refused = true;
     if (!refused) return true;
   } else {
+    site.record({ticks_, timed_count_}, LatencyLevel::kHardware, line::cause_of(status));
     site.add(SiteCount::kLineAborts, 1);
   }
   gate_tries_ = 0;

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/latency_sampler.h"
 #include "hierarchy/policies.h"
 #include "platform/failure.h"
 #include "platform/process.h"
@@ -22,8 +23,17 @@ struct Running {
   DomainImpl *domain = nullptr;
   PageRunner *runner = nullptr;
   std::uint32_t fork_generation = 0;
+  storage::LatencySite *site = nullptr;
+  hierarchy::Timed timed;
 };
 constinit thread_local Running running;
+
+// It has ended, and may have given its runner to others.
+void record(const Running &instance, bool is_query, AbortCause outcome) noexcept {
+  if (instance.timed.count == 0) return;
+  const LatencyLevel level = is_query ? LatencyLevel::kQueries : LatencyLevel::kPages;
+  instance.site->record(level, outcome, hierarchy::timed_ns(instance.timed), instance.timed.count);
+}
 // The one before. Others may have used its runner since.
 struct Ended {
   const DomainImpl *domain = nullptr;
@@ -76,7 +86,7 @@ PageRunner &DomainImpl::lock_runner(RunsIn where, bool *fell_back) noexcept {
   return process_;
 }
 
-Errc DomainImpl::begin(bool is_query, RunsIn where) noexcept {
+Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_here()) {
     std::vector<bool> &nest = running.runner->nest;
@@ -85,6 +95,8 @@ Errc DomainImpl::begin(bool is_query, RunsIn where) noexcept {
     return Errc::kOk;
   }
   if (page_instance_here()) return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
+  const hierarchy::Timed timed =
+      latency_use_ == Latency::kOff ? hierarchy::Timed{} : hierarchy::start_timing(latency_use_);
   bool fell_back = false;
   PageRunner &runner = lock_runner(where, &fell_back);
   Errc error = usable();  // closed while we waited?
@@ -95,7 +107,7 @@ Errc DomainImpl::begin(bool is_query, RunsIn where) noexcept {
   }
   if (fell_back) count_thread_view_fallback();
   advice_idle = runner.engine->is_steady();
-  running = {this, &runner, fork_generation_};
+  running = {this, &runner, fork_generation_, site != nullptr ? site : &no_site_, timed};
   runner.nest.push_back(is_query);
   if (runner.view != nullptr) {
     runner.view->participant().add(storage::Count::kThreadViewInstances, 1);
@@ -158,6 +170,7 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
     *status = runner.engine->validate();
     return Errc::kOk;
   }
+  const Running instance = running;
   const page::Engine::Outcome outcome = runner.engine->end();
   *status = outcome.status;
   if (outcome.status == Status::kAborted && counts_as_attempt(outcome.cause)) {
@@ -180,6 +193,7 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
     error = outcome.error;
   }
   if (error != Errc::kOk || !must_wait(outcome.status, durability)) {
+    record(instance, is_query, outcome.cause);
     finish(runner);
     return error;
   }
@@ -187,7 +201,9 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
   page::DurableLog &log = *runner.log;
   finish(runner);
   // Without the runner's mutex: other threads of this process may run on its views meanwhile, and join the group.
-  return log.wait(outcome.durable_at, outcome.durable_line);
+  error = log.wait(outcome.durable_at, outcome.durable_line);
+  record(instance, is_query, AbortCause::kNone);
+  return error;
 }
 
 Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) noexcept {
@@ -227,7 +243,9 @@ Errc DomainImpl::abort(AbortCause cause) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *running.runner;
+  const bool is_query = runner.nest.front();
   runner.engine->abort(cause);
+  record(running, is_query, cause);
   runner.attempts = 0;
   leave_turn(runner);
   finish(runner);

@@ -165,10 +165,7 @@ line::SoftwareThread *LineDomain::thread(Errc *error) noexcept {
 }
 
 void LineDomain::count_in(Counters *out) noexcept {
-  for (std::uint32_t i = 0; i < lines_.contexts_high(); ++i) {
-    const line::LineContextV1 &context = lines_.context(i);
-    line::add_line_counts([&context](line::LineCount which) { return context.count(which); }, out);
-  }
+  lines_.count_in(out);
   directory_.hardware().count_in(out);
 }
 

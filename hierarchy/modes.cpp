@@ -14,12 +14,23 @@ DomainImpl::LineKind DomainImpl::line_kind(bool is_plain) const noexcept {
 Errc DomainImpl::enter_line_mode() noexcept {
   const std::scoped_lock guard(process_.mutex);
   if (const Errc error = usable(); error != Errc::kOk) return error;  // closed while we waited
-  return lines_->hardware()->to_lines(*engine_);
+  const Errc error = lines_->hardware()->to_lines(*engine_);
+  tell_mode();
+  return error;
 }
 
 Errc DomainImpl::leave_line_mode() noexcept {
   if (lines_ == nullptr || lines_->hardware() == nullptr) return Errc::kOk;
-  return lines_->hardware()->to_pages(*engine_);
+  const Errc error = lines_->hardware()->to_pages(*engine_);
+  tell_mode();
+  return error;
+}
+
+// Nobody decides anything by it. relaxed.
+void DomainImpl::tell_mode() noexcept {
+  std::atomic<std::uint32_t> &told = memory_->participant(slot_).in_line_mode;
+  const std::uint32_t mode = lines_->hardware()->in_line_mode() ? 1 : 0;
+  if (told.load(std::memory_order_relaxed) != mode) told.store(mode, std::memory_order_relaxed);
 }
 
 std::uint32_t DomainImpl::give_to_hardware() noexcept {

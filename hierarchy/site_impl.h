@@ -12,6 +12,7 @@
 
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/escalation.h"
+#include "hierarchy/latency_sampler.h"
 
 namespace tmh::detail {
 
@@ -47,7 +48,10 @@ class SiteImpl {
         name_(std::move(name)),
         escalation_(escalation),
         body_(body),
-        line_kind_(domain_->line_kind(is_plain())) {}
+        line_kind_(domain_->line_kind(is_plain())) {
+    if (storage::LatencyTable &table = domain_->latency_table(); table.is_open())
+      latency_.use(&table, table.site(name_));
+  }
 
   [[nodiscard]] DomainImpl &domain() const noexcept { return *domain_; }
   [[nodiscard]] const std::string &name() const noexcept { return name_; }
@@ -75,6 +79,12 @@ class SiteImpl {
   }
   void needed_process_view() noexcept { plain_ahead_.store(kPlainAhead, std::memory_order_relaxed); }
   [[nodiscard]] SiteReport report() const;
+  [[nodiscard]] storage::LatencySite &latency() noexcept { return latency_; }
+  // An attempt at level 1 has ended.
+  void committed_at_lines(const hierarchy::Timed &timed, LatencyLevel level) noexcept;
+  void record(const hierarchy::Timed &timed, LatencyLevel level, AbortCause outcome) noexcept {
+    if (timed.count != 0) latency_.record(level, outcome, hierarchy::timed_ns(timed), timed.count);
+  }
 
  private:
   static constexpr std::uint32_t kPlainAhead = 32;  // a lost attempt then costs 3 % of an instance
@@ -92,6 +102,7 @@ class SiteImpl {
   std::atomic<std::uint32_t> plain_ahead_{
       0};  // instances that are not tried in a thread's view, see wants_thread_view()
   std::array<Shard, kShards> shards_;
+  storage::LatencySite latency_;
 };
 static_assert(sizeof(hierarchy::SiteState) == 4);
 
@@ -103,12 +114,8 @@ struct HardwareRun {
 };
 inline constinit thread_local HardwareRun hardware_run;
 
-// The time-stamp counter in nanoseconds, by its rate since the process began.
-[[nodiscard]] std::uint64_t ns_of(std::uint64_t ticks) noexcept;
 // Waits as the policy says, after an attempt at level 1 that failed.
 void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noexcept;
-// One instance at level 1 in so many is timed: true for it, with the factor for its time.
-[[nodiscard]] bool is_timed(std::uint32_t *factor) noexcept;
 // An instance committed at level 1.
 void learn_line_commit(SiteImpl &site, line::LineContextV1 &context) noexcept;
 

@@ -3,7 +3,6 @@
 #include <immintrin.h>
 #include <pthread.h>
 #include <time.h>
-#include <x86intrin.h>
 
 #include <algorithm>
 #include <bit>
@@ -14,11 +13,15 @@
 #include "hierarchy/policies.h"
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
+#include "platform/counting.h"
 #include "platform/failure.h"
 #include "platform/probes.h"
 #include "platform/process.h"
+#include "platform/ticks.h"
 
 namespace tmh {
+
+constinit thread_local hierarchy::Sampler hierarchy::detail::sampler __attribute__((tls_model("initial-exec")));
 
 namespace detail {
 
@@ -82,12 +85,6 @@ struct ShardOfThread {
 };
 thread_local ShardOfThread shard_of_thread;
 
-const std::uint64_t ticks_at_start = __rdtsc();
-const std::uint64_t ns_at_start = platform::monotonic_ns();
-// Reading the counter costs 8 to 20 ns in a virtual machine: at level 1 one instance in so many is timed.
-constexpr std::uint32_t kTimedEvery = 16;
-constinit thread_local std::uint32_t untimed = 0;
-
 void count_granted(SiteImpl &site) noexcept {
   if (pages_granted == 0) return;
   site.add(SiteCount::kReleases, pages_granted);
@@ -108,7 +105,7 @@ bool is_doomed_in_view() noexcept {
 }
 
 std::uint64_t random_ns(std::uint64_t bound) noexcept {
-  thread_local std::uint64_t state = __rdtsc() | 1;
+  thread_local std::uint64_t state = platform::ticks() | 1;
   state ^= state << 13;  // xorshift64: spreads threads, needs no quality
   state ^= state >> 7;
   state ^= state << 17;
@@ -116,14 +113,6 @@ std::uint64_t random_ns(std::uint64_t bound) noexcept {
 }
 
 }  // namespace
-
-std::uint64_t ns_of(std::uint64_t ticks) noexcept {
-  const std::uint64_t all_ticks = __rdtsc() - ticks_at_start;
-  const auto all_ns = static_cast<double>(platform::monotonic_ns() - ns_at_start);
-  return all_ticks == 0
-             ? 0
-             : static_cast<std::uint64_t>(static_cast<double>(ticks) * all_ns / static_cast<double>(all_ticks));
-}
 
 void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noexcept {
   // Sleeping for less takes 50 us more than asked for.
@@ -140,13 +129,6 @@ void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noe
   while (platform::monotonic_ns() < until) _mm_pause();
 }
 
-bool is_timed(std::uint32_t *factor) noexcept {
-  *factor = kTimedEvery;
-  if (++untimed < kTimedEvery) return false;
-  untimed = 0;
-  return true;
-}
-
 void learn_line_commit(SiteImpl &site, line::LineContextV1 &context) noexcept {
   const hierarchy::SiteState learned = site.learned();
   if (learned.penalty == 0) return;
@@ -155,7 +137,15 @@ void learn_line_commit(SiteImpl &site, line::LineContextV1 &context) noexcept {
   site.learn(hierarchy::after_line_commit(learned));
 }
 
+void SiteImpl::committed_at_lines(const hierarchy::Timed &timed, LatencyLevel level) noexcept {
+  const std::uint64_t now = platform::ticks();
+  const std::uint64_t took = now > timed.begin_ticks ? now - timed.begin_ticks : 0;
+  add(SiteCount::kLineTicks, took * timed.count);
+  latency_.record(level, AbortCause::kNone, platform::ns_of_ticks(took), timed.count);
+}
+
 void SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
+  if constexpr (!platform::kCounts) return;
   const std::size_t number = shard_of_thread.number;
   auto &cell = shards_[number].totals[static_cast<std::size_t>(which)];
   if (number + 1 == kShards)
@@ -184,8 +174,8 @@ SiteReport SiteImpl::report() const {
   report.de_escalations = total(SiteCount::kDeEscalations);
   report.releases = total(SiteCount::kReleases);
   report.recalls = total(SiteCount::kRecalls);
-  report.line_ns = ns_of(total(SiteCount::kLineTicks));
-  report.page_ns = ns_of(total(SiteCount::kPageTicks));
+  report.line_ns = platform::ns_of_ticks(total(SiteCount::kLineTicks));
+  report.page_ns = platform::ns_of_ticks(total(SiteCount::kPageTicks));
   report.hardware_commits = total(SiteCount::kHardwareCommits);
   report.hardware_conflicts = total(SiteCount::kHardwareConflicts);
   report.hardware_capacity = total(SiteCount::kHardwareCapacity);
@@ -218,6 +208,13 @@ void need_process_view() {
 bool runs_at_lines(const LineDomain *domain) noexcept {
   if (hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
   return line_run.depth != 0 && line_run.domain == domain;
+}
+
+// Its beginning is known of each, because a policy may ask for what failed attempts have wasted.
+void Attempts::start_timing() noexcept {
+  const hierarchy::Timed timed = hierarchy::start_timing(site_.impl_->domain().latency());
+  timed_count_ = timed.count;
+  ticks_ = timed.count != 0 ? timed.begin_ticks : platform::ticks();
 }
 
 void Attempts::begin() {
@@ -257,12 +254,12 @@ void Attempts::begin() {
   }
   if (domain.lines() == nullptr || escalated_) {
     runs_at_ = RunsAt::kPages;
-    ticks_ = __rdtsc();
+    ticks_ = platform::ticks();
     // The pages that RTM needs are those that the process's engine finds.
     const RunsIn where = needs_process_view_                     ? RunsIn::kProcessViewInstead
                          : !finding_ && site.wants_thread_view() ? RunsIn::kThreadView
                                                                  : RunsIn::kProcessView;
-    check(domain.begin(kind_ == Kind::kQuery, where));
+    check(domain.begin(kind_ == Kind::kQuery, where, &site.latency()));
     recalls_before_ = recalls_of(domain);
     return;
   }
@@ -270,7 +267,7 @@ void Attempts::begin() {
   Errc error = Errc::kOk;
   line::SoftwareThread *thread = domain.lines()->thread(&error);
   if (thread == nullptr) raise(error);
-  ticks_ = __rdtsc();
+  start_timing();
   if (attempts_ == 0) first_ticks_ = ticks_;
   retry_wanted = false;
   line_run = {domain.lines(), thread, 1};
@@ -315,7 +312,7 @@ bool Attempts::end() {
         raise(error);
       }
       run_actions(status == Status::kCommitted);
-      site.add(SiteCount::kPageTicks, __rdtsc() - ticks_);
+      site.add(SiteCount::kPageTicks, platform::ticks() - ticks_);
       if (status == Status::kCommitted) {
         site.add(SiteCount::kPageCommits, 1);
         if (finding_) found_pages();
@@ -339,10 +336,10 @@ bool Attempts::end() {
   Errc unacknowledged = Errc::kOk;
   if (domain.durable() != nullptr) [[unlikely]]
     unacknowledged = domain.acknowledge_lines(line_run.thread->durable_at(), durability_);
+  if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kLines);
   run_actions(true);
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
-  if (std::uint32_t factor = 0; is_timed(&factor)) site.add(SiteCount::kLineTicks, factor * (__rdtsc() - ticks_));
   learn_line_commit(site, line_run.thread->context());
   check(unacknowledged);  // as at level 2: committed, and perhaps not durable
   return true;
@@ -363,7 +360,7 @@ void Attempts::failed_in_thread_view() {
   SiteImpl &site = *site_.impl_;
   (void)site.domain().abort(AbortCause::kNeedsPages);
   run_actions(false);
-  site.add(SiteCount::kPageTicks, __rdtsc() - ticks_);
+  site.add(SiteCount::kPageTicks, platform::ticks() - ticks_);
   site.add(SiteCount::kPageAborts, 1);
   site.needed_process_view();
   needs_process_view_ = true;
@@ -382,6 +379,7 @@ void Attempts::unwound() {
     failed_at_lines();
     return;
   }
+  site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
   attempts_ = 0;  // it has not failed
   await_change_of_lines(*line_run.thread);
 }
@@ -417,6 +415,7 @@ bool Attempts::threw() {
       if (line_run.depth == 0) return true;
       line_run.depth = 0;
       line_run.thread->abandon();
+      site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
       run_actions(false);
       return true;
     case RunsAt::kPages:
@@ -431,7 +430,7 @@ bool Attempts::threw() {
   (void)domain.validate(&status);
   (void)domain.abort();
   run_actions(false);
-  site_.impl_->add(SiteCount::kPageTicks, __rdtsc() - ticks_);
+  site_.impl_->add(SiteCount::kPageTicks, platform::ticks() - ticks_);
   if (status != Status::kFailed) return true;
   domain.backoff();
   return false;
@@ -442,8 +441,9 @@ void Attempts::failed_at_lines() {
   SiteImpl &site = *site_.impl_;
   count_granted(site);
   site.add(SiteCount::kLineAborts, 1);
-  site.add(SiteCount::kLineTicks, __rdtsc() - ticks_);
+  site.add(SiteCount::kLineTicks, platform::ticks() - ticks_);
   const line::SoftwareThread &thread = *line_run.thread;
+  site.record({ticks_, timed_count_}, LatencyLevel::kLines, thread.cause());
   // Level 2 did not give a page back within the budget; as one of its instances this one needs nobody's answer.
   const bool refused = thread.cause() == AbortCause::kCrossLevel && !line::has(thread.status(), line::kStatusRetry);
   // No room for it: level 2 says why, or finds some.
@@ -456,7 +456,7 @@ void Attempts::failed_at_lines() {
 bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused, bool others_progressed) {
   SiteImpl &site = *site_.impl_;
   FailedAttempt failed{over_capacity, needs_pages, refused, ++attempts_};
-  if (failed.attempts > 1) failed.wasted_ns = ns_of(__rdtsc() - first_ticks_);
+  if (failed.attempts > 1) failed.wasted_ns = platform::ns_of_ticks(platform::ticks() - first_ticks_);
   switch (hierarchy::next(site.escalation(), failed)) {
     case NextStep::kRetry:
       back_off(site.domain().policy(), attempts_, others_progressed);

@@ -76,7 +76,7 @@ void lose_shared_memory(const std::string &folder) {
   for (const auto &entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
     if (name == "tmh.state" || name == "tmh.log.state" || name.starts_with("tmh.versions") || name == "tmh.commits" ||
-        name == "tmh.participants" || name == "tmh.accesses" || name.starts_with("tmh.pages."))
+        name == "tmh.participants" || name == "tmh.accesses" || name == "tmh.latency" || name.starts_with("tmh.pages."))
       lost.push_back(entry.path());
   }
   for (const auto &path : lost) std::filesystem::remove(path);

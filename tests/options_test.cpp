@@ -381,6 +381,22 @@ TEST(Spelling, ThreadViewUsesAreThoseOfTheList) {
   }
 }
 
+TEST(Spelling, LatenciesAreThoseOfTheList) {
+  std::string list;
+  for (const auto use : {tmh::Latency::kOff, tmh::Latency::kSampled, tmh::Latency::kFull}) {
+    tmh::Latency read{};
+    EXPECT_EQ(tmh::parse(tmh::to_string(use), &read), Errc::kOk);
+    EXPECT_EQ(read, use);
+    list += (list.empty() ? "" : ", ") + std::string(tmh::to_string(use));
+  }
+  EXPECT_EQ(list, tmh::latency_values());
+  tmh::Latency untouched = tmh::Latency::kFull;
+  for (const char *wrong : {"", "own", "Always", "never "}) {
+    EXPECT_EQ(tmh::parse(wrong, &untouched), Errc::kBadArgument) << wrong;
+    EXPECT_EQ(untouched, tmh::Latency::kFull);
+  }
+}
+
 TEST(Spelling, NullTargetIsABadArgument) {
   EXPECT_EQ(tmh::parse("oldest-wins", static_cast<Policy *>(nullptr)), Errc::kBadArgument);
   EXPECT_EQ(tmh::parse("auto", static_cast<Tracking *>(nullptr)), Errc::kBadArgument);

@@ -100,7 +100,7 @@ TEST_F(ToolStat, TotalsOfLevelOneAreTheLibrarys) {
   EXPECT_EQ(total.at("line_commits"), counters.line_commits);
   EXPECT_EQ(total.at("line_aborts").at("user"), 1);
   EXPECT_EQ(total.at("escalations_needs_pages"), 1);
-  EXPECT_EQ(total.at("hardware_commits"), counters.hardware_commits);
+  EXPECT_EQ(total.at("rtm").at("commits"), counters.hardware_commits);
 }
 
 TEST_F(ToolStat, WhoLeavesTakesNothingAway) {
@@ -220,6 +220,7 @@ TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
   Levels levels{};
   LineChoice line_choice{};
   CrossPolicy cross{};
+  Latency latency{};
   expect_all("TMH_DETECTION", &detection, detection_values());
   expect_all("TMH_TRACKING", &tracking, tracking_values());
   expect_all("TMH_POLICY", &policy, policy_values());
@@ -227,6 +228,7 @@ TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
   expect_all("TMH_LEVELS", &levels, levels_values());
   expect_all("TMH_LINE", &line_choice, line_values());
   expect_all("TMH_CROSS", &cross, cross_policy_values());
+  expect_all("TMH_LATENCY", &latency, latency_values());
   for (const std::string &value : listed["TMH_GROUP_COMMIT"]) EXPECT_EQ(parse(value, &group), Errc::kOk) << value;
   for (const std::string &value : listed["TMH_ESCALATION"]) {
     Escalation escalation;

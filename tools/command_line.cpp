@@ -35,6 +35,13 @@ std::string check_number(const std::string &text) {
   return is_number ? std::string() : text + " is no number from 0 to 18446744073709551615";
 }
 
+void check_seconds(CLI::Option *option) {
+  option->check(CLI::Range(0.001, 1e6));
+  option->check([](const std::string &text) {  // which Range lets pass
+    return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number" : std::string();
+  });
+}
+
 class CommandLine {
  public:
   CommandLine() {
@@ -55,6 +62,7 @@ class CommandLine {
     add_info();
     add_check();
     add_stat();
+    add_top();
     add_policies();
     add_doctor();
     add_completion();
@@ -188,12 +196,24 @@ class CommandLine {
                         "tmh stat shop 1 --csv");
     CLI::Option *interval =
         sub->add_option("INTERVAL", stat_.interval_s, "seconds between samples, until the domain is closed");
-    interval->check(CLI::Range(0.001, 1e6));
-    interval->check([](const std::string &text) {  // which Range lets pass
-      return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number" : std::string();
-    });
+    check_seconds(interval);
     sub->add_option("--count", stat_.count, "so many samples")->needs(interval)->check(check_number);
     sub->add_flag("--csv", stat_.csv, "print CSV, a line per sample")->excludes("--json");
+  }
+
+  void add_top() {
+    CLI::App *sub =
+        app_.add_subcommand("top", "A domain, live: levels, latencies, participants, pages; does not join it");
+    sub->add_option("DOMAIN", top_.domain, "folder of the domain")->required();
+    check_seconds(sub->add_option("--interval,-i", top_.interval_s, "seconds between pictures (default: 1)"));
+    CLI::Option *once = sub->add_flag_callback(
+        "--once", [this] { top_.batch = 1; }, "one picture as plain text, of one interval");
+    sub->add_option("--batch,-b", top_.batch, "so many pictures as plain text, also into a pipe")
+        ->check(check_number)
+        ->check(CLI::PositiveNumber)
+        ->excludes(once);
+    sub->footer(fmt::format("Keys: q quit, space pause, s sort participants.\nExample: tmh top shop\n{}", kExitCodes));
+    sub->final_callback([this] { chosen_ = [this] { return tools::run(top_); }; });
   }
 
   void add_policies() {
@@ -267,6 +287,7 @@ class CommandLine {
   InfoCommand info_;
   CheckCommand check_;
   StatCommand stat_;
+  TopCommand top_;
   PoliciesCommand policies_;
   DoctorCommand doctor_;
   PerfCommand perf_;

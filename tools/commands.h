@@ -64,6 +64,14 @@ struct StatCommand {
 };
 [[nodiscard]] Exit run(const StatCommand &command);
 
+// The same and more, live on a terminal.
+struct TopCommand {
+  std::string domain;
+  double interval_s = 1;
+  std::uint64_t batch = 0;  // so many pictures as plain text; 0: on the terminal, until somebody ends it
+};
+[[nodiscard]] Exit run(const TopCommand &command);
+
 // What can be chosen, and what each value means.
 struct PoliciesCommand {
   bool json = false;

@@ -29,6 +29,17 @@ struct Choice {
   std::vector<Row> rows;
 };
 
+const char *meaning(Latency value) {
+  switch (value) {
+    case Latency::kOff:
+      return "none";
+    case Latency::kSampled:
+      return "each that takes 13 us or more, and one of up to 64 of shorter ones, which then counts for so many";
+    case Latency::kFull:
+      return "each; some 25 ns more per instance";
+  }
+  return "";
+}
 const char *meaning(Detection value) {
   switch (value) {
     case Detection::kLazy:
@@ -223,6 +234,8 @@ std::vector<Choice> all_choices() {
                })},
       {"TMH_CROSS", "cross", "what level 1 does about a page that level 2 uses",
        rows_of(CrossPolicy::kAbortLower, CrossPolicy::kRecallAndWait)},
+      {"TMH_LATENCY", "latency", "which attempts are timed, for the latency histograms",
+       rows_of(Latency::kOff, Latency::kSampled)},
   };
 }
 

@@ -1,31 +1,26 @@
 // tools/shared_counters.cpp -- tmh.state, tmh.participants and tmh.log.state, read as bytes.
 #include "tools/shared_counters.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <memory>
 
-#include "levels/line/layout.h"
 #include "levels/page/layout.h"
 #include "levels/storage/log_state.h"
 #include "levels/storage/participants.h"
 #include "platform/failure.h"
-#include "platform/files.h"
 #include "platform/process.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"
+#include "tools/shared_file.h"
+#include "tools/shared_latency.h"
+#include "tools/shared_lines.h"
 
 namespace tmh::tools {
 
 using page::DomainState;
-using platform::FileDescriptor;
 using storage::Count;
 using storage::LogState;
 using storage::Participant;
@@ -33,30 +28,6 @@ using storage::Participant;
 namespace {
 
 using Counts = std::array<std::uint64_t, storage::kCountsMax>;
-using LineCounts = std::array<std::uint64_t, line::kLineCountsMax>;
-
-// A field of a mapped structure of which we have the bytes.
-template <class T>
-T field(const std::byte *record, std::size_t offset) noexcept {
-  T value;
-  std::memcpy(&value, record + offset, sizeof value);
-  return value;
-}
-
-// Empty: there is no such file. Fewer bytes than asked for: it is shorter.
-std::vector<std::byte> read_some(const std::string &path, std::size_t bytes, std::uint64_t from = 0) {
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd && errno == ENOENT) return {};
-  if (!fd) check(platform::fail_errno(Errc::kIo, path));
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) check(platform::fail_errno(Errc::kIo, path));
-  if (!S_ISREG(info.st_mode)) refuse(Errc::kNotADomain, path + " is not a regular file");
-  std::vector<std::byte> block(bytes);
-  const ssize_t got = ::pread(fd.get(), block.data(), bytes, static_cast<off_t>(from));
-  if (got < 0) check(platform::fail_errno(Errc::kIo, path));
-  block.resize(static_cast<std::size_t>(got));
-  return block;
-}
 
 void add(const Counts &counts, Counters *to) {
   storage::add_counts([&counts](Count which) { return counts[static_cast<std::size_t>(which)]; }, to);
@@ -70,7 +41,9 @@ bool read_participant(const std::byte *record, ParticipantCounters *out) {
   out->is_alive = process.pid > 0 && platform::alive(process);
   const auto name = field<std::array<char, sizeof Participant::name>>(record, offsetof(Participant, name));
   out->name.assign(name.begin(), std::find(name.begin(), name.end(), '\0'));
-  if (field<std::uint64_t>(record, offsetof(Participant, pin)) != storage::kNoPin) {
+  out->in_line_mode = field<std::uint32_t>(record, offsetof(Participant, in_line_mode)) != 0;
+  if (const auto pin = field<std::uint64_t>(record, offsetof(Participant, pin)); pin != storage::kNoPin) {
+    out->snapshot = pin;
     const std::uint64_t now = platform::coarse_ns();
     const auto began = field<std::uint64_t>(record, offsetof(Participant, begin_ns));
     out->instance_us = now > began ? std::max<std::uint64_t>(1, (now - began) / 1000) : 1;
@@ -83,9 +56,11 @@ bool read_participant(const std::byte *record, ParticipantCounters *out) {
   return true;
 }
 
-void read_participants(const std::string &folder, std::uint32_t high, SharedCounters *out) {
+// Returns their incarnations, by slot.
+std::vector<std::uint64_t> read_participants(const std::string &folder, std::uint32_t high, SharedCounters *out) {
   const std::size_t slots = std::min(high, storage::kParticipantsMax);
   const std::vector<std::byte> table = read_some(folder + "/tmh.participants", slots * sizeof(Participant));
+  std::vector<std::uint64_t> incarnations;
   for (std::size_t slot = 0; slot < table.size() / sizeof(Participant); ++slot) {
     const std::byte *record = table.data() + slot * sizeof(Participant);
     // The list belongs to the slot and stays when its process has gone.
@@ -94,29 +69,13 @@ void read_participants(const std::string &folder, std::uint32_t high, SharedCoun
     add(field<Counts>(record, offsetof(Participant, counts)), &out->total);
     ParticipantCounters one;
     one.slot = static_cast<std::uint32_t>(slot);
+    incarnations.push_back(0);
     if (!read_participant(record, &one)) continue;
+    incarnations.back() = field<std::uint64_t>(record, offsetof(Participant, incarnation));
     out->participants.push_back(std::move(one));
   }
   out->total.versions_bytes = out->total.versions_live * (kPageBytes + sizeof(page::VersionHead));
-}
-
-void read_line_counters(const std::string &folder, Counters *total) {
-  const std::vector<std::byte> state = read_some(folder + "/tmh.line.state", sizeof(line::LineStateV1));
-  if (state.size() < sizeof(line::LineStateV1) ||
-      field<std::uint64_t>(state.data(), offsetof(line::LineStateV1, magic)) != line::kLineStateMagic)
-    return;  // no level 1, or being made
-  if (field<std::uint32_t>(state.data(), offsetof(line::LineStateV1, version)) != line::kLineStateVersion)
-    refuse(Errc::kForeignVersion, folder + "/tmh.line.state is of another version, or damaged");
-  const std::uint64_t high = std::min<std::uint64_t>(
-      field<std::uint64_t>(state.data(), offsetof(line::LineStateV1, contexts_high)), line::kContextsMax);
-  for (std::uint64_t i = 0; i < high; ++i) {
-    const std::vector<std::byte> bytes =
-        read_some(folder + "/tmh.contexts", sizeof(LineCounts),
-                  i * sizeof(line::LineContextV1) + offsetof(line::LineContextV1, counts));
-    if (bytes.size() < sizeof(LineCounts)) return;
-    const auto counts = field<LineCounts>(bytes.data(), 0);
-    line::add_line_counts([&counts](line::LineCount which) { return counts[static_cast<std::size_t>(which)]; }, total);
-  }
+  return incarnations;
 }
 
 void read_log_counters(const std::string &folder, Counters *total) {
@@ -161,8 +120,12 @@ SharedCounters read_counters(const std::string &folder) {
   out.total.participants_reaped = field<std::uint64_t>(state.data(), offsetof(DomainState, reaped));
   out.total.recalls = field<std::uint64_t>(state.data(), offsetof(DomainState, recalls));
   out.total.releases = field<std::uint64_t>(state.data(), offsetof(DomainState, releases));
-  read_participants(folder, field<std::uint32_t>(state.data(), offsetof(DomainState, participants_high)), &out);
-  read_line_counters(folder, &out.total);
+  const auto high = field<std::uint32_t>(state.data(), offsetof(DomainState, participants_high));
+  const std::vector<std::uint64_t> incarnations = read_participants(folder, high, &out);
+  out.is_hybrid =
+      field<std::uint64_t>(state.data(), offsetof(DomainState, levels)) == static_cast<std::uint64_t>(Levels::kHybrid);
+  if (out.is_hybrid) read_line_counters(folder, incarnations, &out);
+  out.latencies = read_latencies(folder, incarnations, &out.latency_refused);
   if (control->header.durability != 0) read_log_counters(folder, &out.total);
   return out;
 }

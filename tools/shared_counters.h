@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <tmh/instance.hpp>
+#include <tmh/latency.hpp>
 
 namespace tmh::tools {
 
@@ -18,14 +19,19 @@ struct ParticipantCounters {
   bool is_alive = false;          // false: it died without leaving; nobody has cleaned up yet
   std::uint64_t instance_us = 0;  // since its running instance began; 0: none runs
   bool is_query = false;
+  std::uint64_t snapshot = 0;  // of that instance: what the domain's clock showed
+  bool in_line_mode = false;   // its views are those of RTM
   Counters counters;
 };
 
 struct SharedCounters {
-  bool has_state = false;   // false: closed, or not opened since the machine started; then everything else is empty
+  bool has_state = false;  // false: closed, or not opened since the machine started; then everything else is empty
+  bool is_hybrid = false;
   std::uint64_t clock = 0;  // commits, as timestamps
   Counters total;
   std::vector<ParticipantCounters> participants;
+  std::vector<LatencySeries> latencies;         // as Domain::latencies()
+  std::uint64_t latency_refused = 0;            // kinds of times for which there was no page
   [[nodiscard]] bool is_open() const noexcept;  // does anybody alive have it open?
 };
 // Errors: as read_control(); kForeignVersion (shared memory of another version), kCorrupt, kPermission, kIo.

@@ -9,6 +9,7 @@
 #include "tools/moment.h"
 #include "tools/print.h"
 #include "tools/shared_counters.h"
+#include "tools/shared_latency.h"
 
 namespace tmh::tools {
 
@@ -57,13 +58,16 @@ Json total_json(const Counters &total) {
   json["line_begins"] = total.line_begins;
   json["line_commits"] = total.line_commits;
   json["line_aborts"] = aborts_json(total.line_aborts);
-  json["hardware_commits"] = total.hardware_commits;
   json["escalations_capacity"] = total.escalations_capacity;
   json["escalations_needs_pages"] = total.escalations_needs_pages;
   json["escalations_attempts"] = total.escalations_attempts;
   json["de_escalations"] = total.de_escalations;
   json["versions_live"] = total.versions_live;
   json["versions_bytes"] = total.versions_bytes;
+  json["rtm"] = {{"commits", total.hardware_commits},          {"aborts_conflict", total.hardware_conflicts},
+                 {"aborts_capacity", total.hardware_capacity}, {"aborts_zero", total.hardware_zero},
+                 {"aborts_explicit", total.hardware_explicit}, {"aborts_other", total.hardware_other},
+                 {"mode_switches", total.mode_switches}};
   json["recalls"] = total.recalls;
   json["releases"] = total.releases;
   json["log_bytes"] = total.log_bytes;
@@ -72,6 +76,30 @@ Json total_json(const Counters &total) {
   json["checkpoints"] = total.checkpoints;
   json["log_files_made"] = total.log_files_made;
   return json;
+}
+
+Json latencies_json(const SharedCounters &shared) {
+  Json all = Json::array();
+  for (const LatencySeries &one : shared.latencies) {
+    Json json{{"participant", nullptr}, {"site", one.site}, {"level", to_string(one.level)}};
+    if (one.slot != LatencySeries::kGone) json["participant"] = one.slot;
+    json["outcome"] = one.outcome == AbortCause::kNone ? "committed" : cause_name(one.outcome);
+    json.update(latency_json(one.histogram));
+    all.push_back(std::move(json));
+  }
+  return all;
+}
+
+// Of committed instances, by level; each with the same columns, whatever ran.
+Json levels_json(const SharedCounters &shared) {
+  Json levels;
+  for (std::size_t i = 1; i < kLatencyLevelCount; ++i) {
+    const auto level = static_cast<LatencyLevel>(i);
+    levels[to_string(level)] = latency_json(sum_of(shared.latencies, [level](const LatencySeries &one) {
+      return one.level == level && one.outcome == AbortCause::kNone;
+    }));
+  }
+  return levels;
 }
 
 Json json_of(const std::string &folder, const Sample &sample) {
@@ -91,7 +119,10 @@ Json json_of(const std::string &folder, const Sample &sample) {
           {"shared_memory", sample.shared.has_state},
           {"clock", sample.shared.clock},
           {"total", total_json(sample.shared.total)},
-          {"participants", std::move(participants)}};
+          {"participants", std::move(participants)},
+          {"latency", levels_json(sample.shared)},
+          {"latencies", latencies_json(sample.shared)},
+          {"latencies_refused", sample.shared.latency_refused}};
 }
 
 // "aborts" of a nested document become "aborts_user" and so on.
@@ -109,10 +140,12 @@ std::string csv_of(const Sample &sample, bool with_header) {
   std::string header = "time_ns,open,participants,clock";
   std::string row = fmt::format("{},{},{},{}", sample.time_ns, sample.shared.is_open() ? 1 : 0,
                                 sample.shared.participants.size(), sample.shared.clock);
-  visit_flat(total_json(sample.shared.total), "", [&](const std::string &name, std::uint64_t value) {
+  const auto column = [&](const std::string &name, std::uint64_t value) {
     header += "," + name;
     row += fmt::format(",{}", value);
-  });
+  };
+  visit_flat(total_json(sample.shared.total), "", column);
+  visit_flat(levels_json(sample.shared), "latency_", column);
   return (with_header ? header + "\n" : "") + row + "\n";
 }
 
@@ -131,7 +164,7 @@ std::string text_of(const std::string &folder, const Sample &sample) {
       out += fmt::format("; {} runs for {}", one.is_query ? "a query" : "an instance", duration_text(one.instance_us));
     out += "\n";
   }
-  return out;
+  return out + latency_table_text(sample.shared.latencies);
 }
 
 constexpr const char *kRateHeader =

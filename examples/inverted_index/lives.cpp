@@ -58,7 +58,8 @@ double processor_seconds_of_children() {
 // What of a domain's folder is shared memory of its processes. The library makes it anew when it is gone.
 bool is_rebuildable(const std::string &name) {
   return name == "tmh.state" || name == "tmh.log.state" || name == "tmh.commits" || name == "tmh.participants" ||
-         name == "tmh.accesses" || name.starts_with("tmh.versions.") || name.starts_with("tmh.pages.");
+         name == "tmh.accesses" || name == "tmh.latency" || name.starts_with("tmh.versions.") ||
+         name.starts_with("tmh.pages.");
 }
 
 tmh::Counters sum(const tmh::Counters &a, const tmh::Counters &b) {

@@ -18,6 +18,7 @@
 
 #include <tmh/error.hpp>
 #include <tmh/instance.hpp>
+#include <tmh/latency.hpp>
 #include <tmh/options.hpp>
 
 namespace tmh {
@@ -146,6 +147,9 @@ class Domain {
   [[nodiscard]] TrackingReport tracking() const;
   [[nodiscard]] Counters counters() const;  // the whole domain
   [[nodiscard]] std::vector<ParticipantInfo> participants() const;
+  // How long attempts have taken, since the domain was opened by the first of the present participants; of whom DomainOptions::latency says.
+  // Empty where this process has it off.
+  [[nodiscard]] std::vector<LatencySeries> latencies() const;
   [[nodiscard]] const std::string &folder() const noexcept;
   [[nodiscard]] const std::string &last_error() const noexcept;  // detail of this thread's last failure
   // Between attempts: waits as the policy says. Used by atomically(); call it in hand-written retry loops.

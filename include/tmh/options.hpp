@@ -88,6 +88,14 @@ enum class ThreadViewUse : std::uint8_t {
   kNever = 3,   // "never": in the process's view, one after the other
 };
 
+// How long instances take (Domain::latencies()): which attempts are timed.
+enum class Latency : std::uint8_t {
+  kOff = 1,  // "off": none
+  kSampled =
+      2,  // "sampled": so many that it costs about 1 % at most: each one that takes 13 us or more, one of 64 of the smallest. Default.
+  kFull = 3,  // "full": each; 25 ns per instance
+};
+
 struct Escalation {
   EscalationKind kind = EscalationKind::kAdaptive;
   std::uint32_t attempts = 8;     // as hierarchy::kTurnAttempts: no accident any more
@@ -135,6 +143,7 @@ struct Policy {
 [[nodiscard]] Errc parse(std::string_view spec, CrossPolicy *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Escalation *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, ThreadViewUse *out) noexcept;
+[[nodiscard]] Errc parse(std::string_view spec, Latency *out) noexcept;  // kBadArgument
 [[nodiscard]] std::string to_string(const Policy &policy);
 [[nodiscard]] const char *to_string(Tracking tracking) noexcept;
 [[nodiscard]] const char *to_string(Detection detection) noexcept;
@@ -145,6 +154,7 @@ struct Policy {
 [[nodiscard]] const char *to_string(CrossPolicy policy) noexcept;
 [[nodiscard]] std::string to_string(const Escalation &escalation);
 [[nodiscard]] const char *to_string(ThreadViewUse use) noexcept;
+[[nodiscard]] const char *to_string(Latency latency) noexcept;
 // The right values, for a message that refuses a wrong one.
 [[nodiscard]] const char *policy_values() noexcept;
 [[nodiscard]] const char *tracking_values() noexcept;
@@ -156,6 +166,7 @@ struct Policy {
 [[nodiscard]] const char *cross_policy_values() noexcept;
 [[nodiscard]] const char *escalation_values() noexcept;
 [[nodiscard]] const char *thread_view_values() noexcept;
+[[nodiscard]] const char *latency_values() noexcept;
 
 // An unset field (kAuto, 0, empty) takes the environment's value, then the default.
 struct DomainOptions {
@@ -172,6 +183,7 @@ struct DomainOptions {
   // "32KiB/8/64"; see levels/line/capacity.h for what may follow. Empty: TMH_CAPACITY, else unlimited; this process's own
   std::string capacity;
   ThreadViewUse thread_views = ThreadViewUse{};  // unset: TMH_THREAD_VIEWS, else auto; this process's own
+  Latency latency = Latency{};                   // unset: TMH_LATENCY, else sampled; this process's own
 
   Durability durability = Durability{};  // unset: TMH_DURABILITY, else the domain's, else none
   std::string group_commit;  // empty: TMH_GROUP_COMMIT, else the defaults of GroupCommit; this process's own

@@ -91,6 +91,7 @@ class Attempts {
  private:
   enum class RunsAt : std::uint8_t { kNothing, kLines, kPages, kOuter, kHardware };
   void failed_at_lines();
+  void start_timing() noexcept;  // of an attempt at level 1
   [[nodiscard]] bool begin_hardware();
   void end_hardware();
   [[nodiscard]] bool try_hardware_again(std::uint32_t status);
@@ -111,6 +112,7 @@ class Attempts {
   std::uint32_t attempts_ = 0;
   std::uint64_t first_ticks_ = 0;  // of the time-stamp counter
   std::uint64_t ticks_ = 0;
+  std::uint32_t timed_count_ = 0;  // attempts at level 1 that this one stands for; 0: not timed
   std::uint64_t recalls_before_ = 0;
 };
 

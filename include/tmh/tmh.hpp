@@ -6,6 +6,7 @@
 #include <tmh/error.hpp>
 #include <tmh/field.hpp>
 #include <tmh/instance.hpp>
+#include <tmh/latency.hpp>
 #include <tmh/options.hpp>
 #include <tmh/root.hpp>
 #include <tmh/site.hpp>

@@ -20,13 +20,14 @@
 #include <tmh/detail/line_access.hpp>
 
 #include "levels/storage/page_id.h"
+#include "platform/counting.h"
 
 namespace tmh::line {
 
 using LineWord = detail::LineWord;
 
 inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
-inline constexpr std::uint32_t kLineStateVersion = 3;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kLineStateVersion = 4;  // changes with every change of what is in these files
 
 // A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U and not newer than rv.
 inline constexpr std::uint64_t kLocked = 1ull << 63;  // context number in the lower 32 bits
@@ -173,12 +174,14 @@ struct alignas(4096) LineContextV1 {
   std::uint64_t reserved4_zero[7];  //  200
   alignas(
       64) LineWord counts[kLineCountsMax];  // 256  by LineCount; written by the context's thread, and by its recovery
-  std::uint64_t reserved5_zero[448];        // 512
-  LineWrite writes[kWritesMax];             // 4096
+  std::uint64_t counts_before[kLineCountsMax];  // 512  as they were when the present owner came
+  std::uint64_t reserved5_zero[416];            // 768
+  LineWrite writes[kWritesMax];                 // 4096
   UndoWord undo[kUndoWords];
   std::byte redo[kRedoBytes];
 
   void add(LineCount which, std::uint64_t amount) noexcept {
+    if constexpr (!platform::kCounts) return;
     LineWord &cell = counts[static_cast<std::size_t>(which)];
     cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
   }
@@ -188,7 +191,8 @@ struct alignas(4096) LineContextV1 {
 };
 static_assert(offsetof(LineContextV1, status) == 64 && offsetof(LineContextV1, in_flight) == 96 &&
               offsetof(LineContextV1, undo_head) == 128 && offsetof(LineContextV1, redo_tail) == 192 &&
-              offsetof(LineContextV1, counts) == 256 && offsetof(LineContextV1, writes) == 4096 &&
+              offsetof(LineContextV1, counts) == 256 && offsetof(LineContextV1, counts_before) == 512 &&
+              offsetof(LineContextV1, writes) == 4096 &&
               offsetof(LineContextV1, undo) == 4096 + sizeof(LineWrite) * kWritesMax &&
               offsetof(LineContextV1, redo) == 4096 + sizeof(LineWrite) * kWritesMax + sizeof(UndoWord) * kUndoWords);
 static_assert(sizeof(LineContextV1) == 4096 + 128 * kWritesMax + 24 * kUndoWords + kRedoBytes &&

@@ -150,10 +150,20 @@ Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation, std
     if (!context.owner.compare_exchange_strong(free, owner_of(slot, incarnation), std::memory_order_acq_rel,
                                                std::memory_order_relaxed))
       continue;
+    // relaxed: its owner alone counts
+    for (std::size_t count = 0; count < kLineCountsMax; ++count)
+      context.counts_before[count] = context.counts[count].load(std::memory_order_relaxed);
     *number = i;
     return Errc::kOk;
   }
   return fail(Errc::kTooManyParticipants, std::to_string(kContextsMax) + " threads have a level-1 context");
+}
+
+void LineMemory::count_in(Counters *out) const noexcept {
+  for (std::uint32_t i = 0; i < contexts_high(); ++i) {
+    const LineContextV1 &context = contexts_[i];
+    add_line_counts([&context](LineCount which) { return context.count(which); }, out);
+  }
 }
 
 void LineMemory::give_back(std::uint32_t number) noexcept {

@@ -26,7 +26,7 @@ constexpr std::uint64_t kMetaChunkPages = 1024;
 using Blocks = platform::GrowingFile::Blocks;
 
 constexpr const char *kRebuildable[] = {"tmh.state",   "tmh.participants", "tmh.versions.head", "tmh.versions.data",
-                                        "tmh.commits", "tmh.accesses",     "tmh.log.state"};
+                                        "tmh.commits", "tmh.accesses",     "tmh.log.state",     "tmh.latency"};
 
 std::string meta_name(std::uint32_t segment) { return "tmh.pages." + std::to_string(segment); }
 
@@ -411,6 +411,7 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
     record.instance.store(0, std::memory_order_relaxed);
     record.failed_instance.store(0, std::memory_order_relaxed);
     record.accesses.store(0, std::memory_order_relaxed);
+    record.in_line_mode.store(0, std::memory_order_relaxed);
     record.waits_for.store(0, std::memory_order_relaxed);
     record.last_flush.store(0, std::memory_order_relaxed);
     for (std::size_t count = 0; count < storage::kCountsMax; ++count)

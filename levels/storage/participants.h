@@ -18,6 +18,7 @@
 
 #include <tmh/instance.hpp>
 
+#include "platform/counting.h"
 #include "platform/fence.h"
 #include "platform/process.h"
 
@@ -80,7 +81,7 @@ struct alignas(64) Participant {
   // line 2: what others decide about it
   alignas(64) std::atomic<std::uint64_t> failed_instance;  // number of the instance that was failed by another
   std::atomic<std::uint32_t> accesses;                     // eager: first entry in the access table, 0: none
-  std::uint32_t reserved2_zero;
+  std::atomic<std::uint32_t> in_line_mode;                 // 1: its views are those of RTM; its owner's, for tools
   // lines 3 to 6: totals
   alignas(64) std::atomic<std::uint64_t> counts[kCountsMax];
   // line 7: the list of the slot's versions, which stays when the slot changes hands; and durability: its owner's, log writers read it.
@@ -94,6 +95,7 @@ struct alignas(64) Participant {
   alignas(64) std::atomic<std::uint64_t> counts_before[kCountsMax];
 
   void add(Count which, std::uint64_t amount) noexcept {
+    if constexpr (!platform::kCounts) return;
     auto &cell = counts[static_cast<std::uint32_t>(which)];
     cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
   }

@@ -14,7 +14,7 @@ using platform::DiskOp;
 
 bool survives_reboot(std::string_view name) noexcept {
   for (const std::string_view file : {"tmh.state", "tmh.participants", "tmh.commits", "tmh.accesses", "tmh.log.state",
-                                      "tmh.lock", "tmh.line.state", "tmh.contexts"}) {
+                                      "tmh.lock", "tmh.line.state", "tmh.contexts", "tmh.latency"}) {
     if (name == file) return false;
   }
   for (const std::string_view files :

@@ -55,10 +55,10 @@ void in_domain(const std::string &folder, const DomainOptions &options, Ending e
 }
 
 void lose_shared_memory(const std::string &folder) {
-  constexpr std::string_view kRebuildable[] = {"tmh.state",        "tmh.log.state", "tmh.versions.",  "tmh.commits",
-                                               "tmh.participants", "tmh.accesses",  "tmh.pages.",     "tmh.line.state",
-                                               "tmh.contexts",     "tmh.lines.",    "tmh.directory.", "tmh.home.",
-                                               "tmh.changes."};
+  constexpr std::string_view kRebuildable[] = {"tmh.state",        "tmh.log.state", "tmh.versions.", "tmh.commits",
+                                               "tmh.participants", "tmh.accesses",  "tmh.pages.",    "tmh.line.state",
+                                               "tmh.latency",      "tmh.contexts",  "tmh.lines.",    "tmh.directory.",
+                                               "tmh.home.",        "tmh.changes."};
   for (const auto &entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
     if (std::any_of(std::begin(kRebuildable), std::end(kRebuildable),
