@@ -25,6 +25,9 @@ if(TMH_SANITIZE)
   add_compile_options(${TMH_SANITIZE_FLAGS})
   add_link_options(${TMH_SANITIZE_FLAGS})
 endif()
+if(NOT TMH_COUNTERS)
+  add_compile_definitions(TMH_NO_COUNTERS)  # everything: platform/counting.h is in headers
+endif()
 if(TMH_COVERAGE)
   # atomic: several threads of one test count in the same counters.
   add_compile_options(--coverage -fprofile-update=atomic)

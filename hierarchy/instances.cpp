@@ -95,8 +95,9 @@ Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site) 
     return Errc::kOk;
   }
   if (page_instance_here()) return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
+  const auto kind = is_query ? hierarchy::SampledKind::kQueries : hierarchy::SampledKind::kPages;
   const hierarchy::Timed timed =
-      latency_use_ == Latency::kOff ? hierarchy::Timed{} : hierarchy::start_timing(latency_use_);
+      latency_use_ == Latency::kOff ? hierarchy::Timed{} : hierarchy::start_timing(latency_use_, kind);
   bool fell_back = false;
   PageRunner &runner = lock_runner(where, &fell_back);
   Errc error = usable();  // closed while we waited?

@@ -21,7 +21,7 @@
 
 namespace tmh {
 
-constinit thread_local hierarchy::Sampler hierarchy::detail::sampler __attribute__((tls_model("initial-exec")));
+constinit thread_local hierarchy::Sampler hierarchy::detail::samplers[3] __attribute__((tls_model("initial-exec")));
 
 namespace detail {
 
@@ -212,7 +212,8 @@ bool runs_at_lines(const LineDomain *domain) noexcept {
 
 // Its beginning is known of each, because a policy may ask for what failed attempts have wasted.
 void Attempts::start_timing() noexcept {
-  const hierarchy::Timed timed = hierarchy::start_timing(site_.impl_->domain().latency());
+  const hierarchy::Timed timed =
+      hierarchy::start_timing(site_.impl_->domain().latency(), hierarchy::SampledKind::kLines);
   timed_count_ = timed.count;
   ticks_ = timed.count != 0 ? timed.begin_ticks : platform::ticks();
 }

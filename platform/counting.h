@@ -1,10 +1,10 @@
-// platform/counting.h -- does this build count? Every library does but the one that bench/overhead measures counting against.
-// Contexts:  everywhere.
+// platform/counting.h -- is anything counted? A build without counters (-DTMH_COUNTERS=OFF) exists to measure what they cost, and for nothing
+// else: totals are 0 then, and tests that look at them fail.
 #pragma once
 
 namespace tmh::platform {
 
-#ifdef TMH_NO_COUNTERS  // cmake/bench.cmake
+#ifdef TMH_NO_COUNTERS
 inline constexpr bool kCounts = false;
 #else
 inline constexpr bool kCounts = true;

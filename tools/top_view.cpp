@@ -51,7 +51,7 @@ class View {
       add_sites();
     }
     fit();
-    if (look_.has_keys)
+    if (has_key_line())
       out_.push_back(
           fmt::format("q quit  space {}  s sort: {}", look_.is_paused ? "go on" : "pause", name_of(look_.sort)));
     for (std::string &line : out_) line = printable(line, look_.columns);
@@ -59,6 +59,7 @@ class View {
   }
 
  private:
+  [[nodiscard]] bool has_key_line() const { return look_.has_keys && look_.rows != 1; }
   void add(std::string line) { out_.push_back(std::move(line)); }
   [[nodiscard]] double per_second(std::uint64_t from, std::uint64_t to) const {
     return static_cast<double>(grown(from, to)) / seconds_;
@@ -122,9 +123,16 @@ class View {
   }
 
   void add_causes() {
-    std::string line;
+    std::string line = "aborts/s:";
+    const std::size_t empty = line.size();
     const auto cause = [&](const std::string &name, std::uint64_t from, std::uint64_t to) {
-      if (grown(from, to) != 0) line += fmt::format("  {} {}", name, rate_text(per_second(from, to)));
+      if (grown(from, to) == 0) return;
+      const std::string text = fmt::format("  {} {}", name, rate_text(per_second(from, to)));
+      if (line.size() > empty && line.size() + text.size() > look_.columns) {
+        add(line);
+        line = std::string(empty, ' ');
+      }
+      line += text;
     };
     const Counters &a = before_.shared.total, &b = now_.shared.total;
     for (std::size_t i = 1; i < kAbortCauseCount; ++i)
@@ -136,7 +144,7 @@ class View {
     cause("rtm:other", a.hardware_other, b.hardware_other);
     for (std::size_t i = 1; i < kAbortCauseCount; ++i)
       cause(std::string("pages:") + cause_name(static_cast<AbortCause>(i)), a.aborts[i], b.aborts[i]);
-    if (!line.empty()) add("aborts/s:" + line);
+    if (line.size() > empty) add(line);
     if (now_.shared.is_hybrid)
       add(fmt::format("between levels: recalls/s {}  releases/s {}  mode switches/s {}",
                       rate_text(per_second(a.recalls, b.recalls)), rate_text(per_second(a.releases, b.releases)),
@@ -168,10 +176,10 @@ class View {
     for (const ParticipantCounters *one : readers) {
       const std::uint64_t behind = now_.shared.clock - one->snapshot;
       std::string line =
-          fmt::format("slow: {} ({}) {} for {}, {} behind", one->pid, printable(one->name, 20),
+          fmt::format("slow: {} ({}) {} {}, {} behind", one->pid, printable(one->name, 20),
                       one->is_query ? "query" : "update", duration_text(one->instance_us), counted(behind, "commit"));
       if (one == readers.front() && behind != 0)
-        line += fmt::format("; holds up to {}", counted(now_.shared.total.versions_live, "version"));
+        line += fmt::format(", holds up to {}", counted(now_.shared.total.versions_live, "version"));
       add(line);
     }
   }
@@ -269,7 +277,7 @@ class View {
   // Where there are more lines than rows, processes give way first, then what is last.
   void fit() {
     if (look_.rows == 0) return;
-    const std::size_t rows = std::max<std::size_t>(1, look_.rows - (look_.has_keys && look_.rows > 1 ? 1 : 0));
+    const std::size_t rows = look_.rows - (has_key_line() ? 1 : 0);
     if (out_.size() <= rows) return;
     const std::size_t shown = processes_end_ - processes_at_;
     const std::size_t excess = out_.size() - rows;

@@ -414,6 +414,7 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
     record.in_line_mode.store(0, std::memory_order_relaxed);
     record.waits_for.store(0, std::memory_order_relaxed);
     record.last_flush.store(0, std::memory_order_relaxed);
+    record.line_waits_for.store(0, std::memory_order_relaxed);
     for (std::size_t count = 0; count < storage::kCountsMax; ++count)
       record.counts_before[count].store(record.counts[count].load(std::memory_order_relaxed),
                                         std::memory_order_relaxed);

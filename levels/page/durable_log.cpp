@@ -201,7 +201,10 @@ Errc DurableLog::wait_lower(std::uint64_t line) noexcept {
   if (is_durable(0, line)) return Errc::kOk;
   LogState &s = state();
   s.line_waiters.fetch_add(1, std::memory_order_relaxed);
+  self().line_waits_for.store(line, std::memory_order_release);
   const Errc result = flush(0, line);
+  self().line_waits_for.store(0, std::memory_order_relaxed);
+  self().last_flush.store(s.flushes.load(std::memory_order_relaxed), std::memory_order_relaxed);
   s.line_waiters.fetch_sub(1, std::memory_order_relaxed);
   return result;
 }
@@ -240,11 +243,13 @@ DurableLog::Crowd DurableLog::crowd() const noexcept {
   const LogState &s = state();
   const std::uint64_t flushes = s.flushes.load(std::memory_order_relaxed);
   const std::uint64_t durable = s.durable_clock.load(std::memory_order_relaxed);
+  const std::uint64_t durable_line = s.durable_line.load(std::memory_order_relaxed);
   Crowd crowd;
   for (std::uint32_t i = 0; i < memory_.participants_high(); ++i) {
     const storage::Participant &other = memory_.participant(i);
     if (other.state.load(std::memory_order_relaxed) != 1) continue;
-    const bool waits = other.waits_for.load(std::memory_order_acquire) > durable;
+    const bool waits = other.waits_for.load(std::memory_order_acquire) > durable ||
+                       other.line_waits_for.load(std::memory_order_acquire) > durable_line;
     if (waits) ++crowd.waiting;
     if (waits || flushes - other.last_flush.load(std::memory_order_relaxed) < kActiveFlushes) ++crowd.active;
   }
@@ -271,7 +276,8 @@ void DurableLog::await_company() const noexcept {
 // Until the writer has finished, or is dead.
 void DurableLog::follow(std::uint32_t event) noexcept {
   LogState &s = state();
-  const bool has_core = crowd().active + s.line_waiters.load(std::memory_order_relaxed) <= cores_;
+  // A process with threads at the level below counts once in the crowd.
+  const bool has_core = std::max(crowd().active, s.line_waiters.load(std::memory_order_relaxed)) <= cores_;
   if (has_core) {
     const platform::PreciseTimers precise;
     const std::uint64_t now = platform::monotonic_ns(), typical = s.write_ns.load(std::memory_order_relaxed);

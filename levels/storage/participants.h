@@ -90,7 +90,9 @@ struct alignas(64) Participant {
   std::uint32_t reserved3_zero;
   std::atomic<std::uint64_t> waits_for;   // commit timestamp that must become durable, 0: none
   std::atomic<std::uint64_t> last_flush;  // LogState::flushes when its last strict commit was acknowledged
-  std::uint64_t reserved4_zero[4];
+  // With a level below: the same as waits_for on its clock, of the thread that came last. A hint, for group commit.
+  std::atomic<std::uint64_t> line_waits_for;
+  std::uint64_t reserved4_zero[3];
   // lines 8 to 11: counts as they were when the participant came
   alignas(64) std::atomic<std::uint64_t> counts_before[kCountsMax];
 
