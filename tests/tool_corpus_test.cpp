@@ -8,12 +8,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <random>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <tmh/tmh.hpp>
 
@@ -66,13 +70,16 @@ CheckVerdict check_verdict(const std::string &folder) {
   return verdict;
 }
 
-class ToolCorpus : public testing::Test {
- protected:
-  void SetUp() override {
+using Table = std::map<std::string, std::map<std::string, std::uint64_t>>;  // kind of damage, verdicts, how often
+
+// One damaged folder at a time. Several of these work at once, because a log in doubt is looked at twice, 20 ms apart.
+class Corpus {
+ public:
+  explicit Corpus(std::uint64_t seed) : random_(seed) {
     storage::RecoveryReport report;
     rig_.commit({{0, 0, 0, 1}});
     rig_.sync();
-    ASSERT_EQ(rig_.recover(&report), Errc::kOk);
+    EXPECT_EQ(rig_.recover(&report), Errc::kOk);
     rig_.commit({{0, 1, 1, 2}, {1, 1, 9, 3}});
     rig_.sync();
     rig_.commit({{0, 2, 2, 4}, {0, 3, 3, 5}, {1, 4, 4, 6}}, 64);  // parts
@@ -83,173 +90,194 @@ class ToolCorpus : public testing::Test {
     ControlFile control = rig_.control();
     control.header.durability = static_cast<std::uint32_t>(Durability::kStrict);
     storage::seal(&control.header);
-    write_file(rig_.folder() + "/tmh.control", std::string(reinterpret_cast<const char *>(&control), sizeof control));
+    write_file(path("tmh.control"), std::string(reinterpret_cast<const char *>(&control), sizeof control));
     files_ = rig_.snapshot();
     log_ = files_.at("tmh.log.0000000000");
   }
 
-  void TearDown() override {
-    for (const auto &[kind, counts] : table_) {
-      std::printf("%s:", kind.c_str());
-      for (const auto &[verdict, count] : counts)
-        std::printf(" %s %llu;", verdict.c_str(), static_cast<unsigned long long>(count));
-      std::printf("\n");
-    }
-  }
-
-  [[nodiscard]] bool is_in_sample() { return slowdown() <= 1 || random_() % slowdown() == 0; }
+  [[nodiscard]] std::string path(const std::string &name) const { return rig_.folder() + "/" + name; }
+  [[nodiscard]] const std::string &folder() const { return rig_.folder(); }
+  [[nodiscard]] std::string log_path() const { return rig_.log_path(0); }
+  [[nodiscard]] const std::string &log() const { return log_; }
+  [[nodiscard]] const std::string &whole(const std::string &name) const { return files_.at(name); }
   [[nodiscard]] std::size_t used() const { return rig_.end() + 512; }
+  [[nodiscard]] std::uint64_t random() { return random_(); }
+  [[nodiscard]] char flipped(char byte) { return static_cast<char>(byte ^ (1 << random_() % 8)); }
+  [[nodiscard]] Table &table() { return table_; }
 
-  // The tools first: recovery changes what it finds.
+  // The tools first: recovery changes what it finds. Then everything is put back.
   void judge(const std::string &kind, const std::string &what) {
-    const std::string log = verify_verdict(rig_.folder());
-    const CheckVerdict check = check_verdict(rig_.folder());
+    const std::string log = verify_verdict(folder());
+    const CheckVerdict check = check_verdict(folder());
     storage::RecoveryReport report;
     const Errc error = rig_.recover_only(&report);
     const std::string right = error != Errc::kOk ? "damaged" : report.tail_was_torn ? "torn" : "clean";
     ++table_[kind]["recovery " + right + ", log verify " + log + ", check " + check.worst];
-    ASSERT_EQ(log, right) << what << ": " << message(error) << " " << platform::failure_detail();
-    ASSERT_EQ(check.log, right == "clean" ? "sound" : right) << what;
-    ASSERT_TRUE(check.worst == "damaged" || (check.structure == "sound" && check.worst == check.log))
-        << what << ": structure " << check.structure << ", worst " << check.worst;
-  }
-
-  void put_back() {
-    for (const auto &[name, bytes] : files_) {
-      if (!name.starts_with("tmh.log.")) write_file(rig_.folder() + "/" + name, bytes);
-    }
-    if (!fs::exists(rig_.log_path(0)) || fs::file_size(rig_.log_path(0)) != log_.size())
-      write_file(rig_.log_path(0), log_);
-    else
-      patch_file(rig_.log_path(0), 0, log_.substr(0, used() + 8192));  // and where recovery may have cut a tail off
+    EXPECT_EQ(log, right) << kind << ", " << what << ": " << message(error) << " " << platform::failure_detail();
+    EXPECT_EQ(check.log, right == "clean" ? "sound" : right) << kind << ", " << what;
+    EXPECT_TRUE(check.worst == "damaged" || (check.structure == "sound" && check.worst == check.log))
+        << kind << ", " << what << ": structure " << check.structure << ", worst " << check.worst;
+    for (const auto &[name, bytes] : files_) write_file(path(name), bytes);
   }
 
   void try_bytes(const std::string &kind, std::size_t at, const std::string &bytes) {
     if (log_.compare(at, bytes.size(), bytes) == 0) return;
-    patch_file(rig_.log_path(0), at, bytes);
-    judge(kind, kind + " at " + std::to_string(at));
-    put_back();
+    patch_file(log_path(), at, bytes);
+    judge(kind, "at " + std::to_string(at));
   }
 
+ private:
   TempFolder folder_{memory_folder()};
   LogRig rig_{folder_.path()};
   LogRig::Files files_;
   std::string log_;
-  std::map<std::string, std::map<std::string, std::uint64_t>> table_;
-  std::mt19937_64 random_{seed()};
+  Table table_;
+  std::mt19937_64 random_;
 };
 
-TEST_F(ToolCorpus, Undamaged) {
-  judge("undamaged", "nothing changed");
-  EXPECT_EQ(table_["undamaged"].begin()->first, "recovery clean, log verify clean, check sound");
-}
-
-TEST_F(ToolCorpus, EveryFlippedByteOfTheLog) {
-  for (std::size_t at = 0; at < used(); ++at) {
-    if (!is_in_sample()) continue;
-    try_bytes("flipped byte of the log", at, std::string(1, static_cast<char>(log_[at] ^ (1 << random_() % 8))));
-    if (HasFatalFailure()) return;
+// case_of(corpus, i) for each i below count_of(corpus).
+template <class CountOf, class CaseOf>
+Table for_each_case(const CountOf &count_of, const CaseOf &case_of) {
+  constexpr std::size_t kThreads = 24;
+  const std::uint64_t first_seed = seed();
+  Table all;
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  for (std::size_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      Corpus corpus(first_seed + thread);
+      const std::size_t count = count_of(corpus);
+      for (std::size_t i = thread; i < count && !testing::Test::HasFailure(); i += kThreads)
+        if (slowdown() <= 1 || corpus.random() % slowdown() == 0) case_of(corpus, i);
+      const std::scoped_lock guard(mutex);
+      for (const auto &[kind, verdicts] : corpus.table())
+        for (const auto &[verdict, times] : verdicts) all[kind][verdict] += times;
+    });
   }
-}
-
-TEST_F(ToolCorpus, LogCutAtEveryLength) {
-  for (std::size_t bytes = 0; bytes < used(); ++bytes) {
-    if (!is_in_sample()) continue;
-    fs::resize_file(rig_.log_path(0), bytes);
-    judge("cut log", "log cut at " + std::to_string(bytes));
-    if (HasFatalFailure()) return;
-    put_back();
-    write_file(rig_.log_path(0), log_);
+  for (std::thread &thread : threads) thread.join();
+  for (const auto &[kind, verdicts] : all) {
+    std::printf("%s:", kind.c_str());
+    for (const auto &[verdict, times] : verdicts)
+      std::printf(" %s: %llu;", verdict.c_str(), static_cast<unsigned long long>(times));
+    std::printf("\n");
   }
-  for (const auto &[verdict, count] : table_["cut log"])
-    EXPECT_TRUE(verdict.ends_with("check damaged")) << count << " cut files are not named: " << verdict;
+  return all;
 }
 
-TEST_F(ToolCorpus, EveryChunkDuplicatedOverItsNeighbour) {
+const auto bytes_of_log = [](const Corpus &corpus) { return corpus.used(); };
+
+TEST(ToolCorpus, Undamaged) {
+  const Table table = for_each_case([](const Corpus &) { return std::size_t{1}; },
+                                    [](Corpus &corpus, std::size_t) { corpus.judge("undamaged", ""); });
+  EXPECT_EQ(table.at("undamaged").begin()->first, "recovery clean, log verify clean, check sound");
+}
+
+TEST(ToolCorpus, EveryFlippedByteOfTheLog) {
+  for_each_case(bytes_of_log, [](Corpus &corpus, std::size_t at) {
+    corpus.try_bytes("flipped byte of the log", at, std::string(1, corpus.flipped(corpus.log()[at])));
+  });
+}
+
+TEST(ToolCorpus, LogCutAtEveryLength) {
+  const Table table = for_each_case(bytes_of_log, [](Corpus &corpus, std::size_t bytes) {
+    fs::resize_file(corpus.log_path(), bytes);
+    corpus.judge("cut log", "at " + std::to_string(bytes));
+  });
+  for (const auto &[verdict, times] : table.at("cut log"))
+    EXPECT_TRUE(verdict.ends_with("check damaged")) << times << " cut files are not named: " << verdict;
+}
+
+TEST(ToolCorpus, EveryChunkDuplicatedOverItsNeighbour) {
   for (const std::size_t chunk : {std::size_t{8}, std::size_t{64}, std::size_t{512}}) {
-    for (std::size_t at = 0; at + 2 * chunk <= used(); at += chunk) {
-      if (!is_in_sample()) continue;
-      try_bytes("duplicated chunk of the log", at + chunk, log_.substr(at, chunk));
-      try_bytes("duplicated chunk of the log", at, log_.substr(at + chunk, chunk));
-      if (HasFatalFailure()) return;
-    }
+    for_each_case([chunk](const Corpus &corpus) { return corpus.used() / chunk - 1; },
+                  [chunk](Corpus &corpus, std::size_t i) {
+                    const std::size_t at = i * chunk;
+                    const std::string kind = "duplicated chunk of " + std::to_string(chunk) + " of the log";
+                    corpus.try_bytes(kind, at + chunk, corpus.log().substr(at, chunk));
+                    corpus.try_bytes(kind, at, corpus.log().substr(at + chunk, chunk));
+                  });
   }
 }
 
-TEST_F(ToolCorpus, TheLogFileIsGone) {
-  fs::remove(rig_.log_path(0));
-  judge("log file removed", "no log file");
+TEST(ToolCorpus, TheLogFileIsGone) {
+  const Table table = for_each_case([](const Corpus &) { return std::size_t{1}; },
+                                    [](Corpus &corpus, std::size_t) {
+                                      fs::remove(corpus.log_path());
+                                      corpus.judge("log file removed", "");
+                                    });
+  EXPECT_EQ(table.at("log file removed").begin()->first, "recovery damaged, log verify damaged, check damaged");
 }
 
-TEST_F(ToolCorpus, EveryFlippedByteOfTheCheckpointFile) {
-  const std::string whole = files_.at("tmh.checkpoint");
-  for (std::size_t at = 0; at < whole.size(); ++at) {
-    if (!is_in_sample()) continue;
-    patch_file(rig_.folder() + "/tmh.checkpoint", at,
-               std::string(1, static_cast<char>(whole[at] ^ (1 << random_() % 8))));
-    judge("flipped byte of the checkpoint file", "checkpoint byte " + std::to_string(at));
-    if (HasFatalFailure()) return;
-    put_back();
-  }
-  for (const auto &[verdict, count] : table_["flipped byte of the checkpoint file"])
-    EXPECT_TRUE(verdict.starts_with("recovery clean") && verdict.ends_with("check damaged"))
-        << count << ": " << verdict;
+TEST(ToolCorpus, EveryFlippedByteOfTheCheckpointFile) {
+  const char *kind = "flipped byte of the checkpoint file";
+  const Table table = for_each_case([](const Corpus &corpus) { return corpus.whole("tmh.checkpoint").size(); },
+                                    [kind](Corpus &corpus, std::size_t at) {
+                                      patch_file(corpus.path("tmh.checkpoint"), at,
+                                                 std::string(1, corpus.flipped(corpus.whole("tmh.checkpoint")[at])));
+                                      corpus.judge(kind, "at " + std::to_string(at));
+                                    });
+  for (const auto &[verdict, times] : table.at(kind))
+    EXPECT_TRUE(!verdict.starts_with("recovery damaged") && verdict.ends_with("check damaged"))
+        << times << ": " << verdict;
 }
 
-TEST_F(ToolCorpus, CheckpointFileCutOrWithBothSlotsDamaged) {
-  for (std::size_t bytes = 0; bytes < 8192; bytes += 1 + random_() % 16) {
-    fs::resize_file(rig_.folder() + "/tmh.checkpoint", bytes);
-    judge("cut checkpoint file", "checkpoint cut at " + std::to_string(bytes));
-    if (HasFatalFailure()) return;
-    put_back();
-  }
-  for (int round = 0; round < 200; ++round) {
-    std::string bytes = files_.at("tmh.checkpoint");
-    bytes[random_() % 4096] ^= static_cast<char>(1 + random_() % 255);
-    bytes[4096 + random_() % 4096] ^= static_cast<char>(1 + random_() % 255);
-    write_file(rig_.folder() + "/tmh.checkpoint", bytes);
-    judge("both checkpoint slots damaged", "both slots");
-    if (HasFatalFailure()) return;
-    put_back();
-  }
-  for (const auto &[verdict, count] : table_["both checkpoint slots damaged"])
-    EXPECT_EQ(verdict, "recovery damaged, log verify damaged, check damaged") << count;
+TEST(ToolCorpus, CheckpointFileCutOrWithBothSlotsDamaged) {
+  for_each_case([](const Corpus &) { return std::size_t{8192 / 16}; },
+                [](Corpus &corpus, std::size_t i) {
+                  const std::size_t bytes = i * 16 + corpus.random() % 16;
+                  fs::resize_file(corpus.path("tmh.checkpoint"), bytes);
+                  corpus.judge("cut checkpoint file", "at " + std::to_string(bytes));
+                });
+  const char *kind = "both checkpoint slots damaged";
+  const Table table = for_each_case([](const Corpus &) { return std::size_t{200}; },
+                                    [kind](Corpus &corpus, std::size_t) {
+                                      std::string bytes = corpus.whole("tmh.checkpoint");
+                                      for (const std::size_t slot : {std::size_t{0}, std::size_t{4096}})
+                                        bytes[slot + corpus.random() % 4096] ^=
+                                            static_cast<char>(1 + corpus.random() % 255);
+                                      write_file(corpus.path("tmh.checkpoint"), bytes);
+                                      corpus.judge(kind, "");
+                                    });
+  for (const auto &[verdict, times] : table.at(kind))
+    EXPECT_EQ(verdict, "recovery damaged, log verify damaged, check damaged") << times;
 }
 
-// Header and the records of segments that there are; free records are not looked at, and may hold anything but a state.
-TEST_F(ToolCorpus, EveryFlippedByteOfTheControlFile) {
-  const std::string whole = files_.at("tmh.control");
+// Header and the records of segments that there are.
+TEST(ToolCorpus, EveryFlippedByteOfTheControlFile) {
   const std::size_t in_use = sizeof(storage::ControlHeaderV1) + LogRig::kSegments * sizeof(storage::SegmentRecordV1);
-  std::uint64_t silent = 0;
-  for (std::size_t at = 0; at < in_use; ++at) {
-    std::string bytes = whole;
-    bytes[at] = static_cast<char>(bytes[at] ^ (1 << random_() % 8));
-    patch_file(rig_.folder() + "/tmh.control", at, bytes.substr(at, 1));
-    std::string why;
-    const Errc error = storage::verify_control(bytes.data(), bytes.size(), &why);
-    const std::string log = verify_verdict(rig_.folder());
-    const CheckVerdict check = check_verdict(rig_.folder());
-    ++table_["flipped byte of the control file"]
-            ["opening: " + std::string(tools::errc_name(error)) + ", log verify " + log + ", check " + check.worst];
-    if (error == Errc::kOk) {
-      ++silent;
-      EXPECT_EQ(check.log, "sound") << at;
-    } else {
-      const std::string refused = tools::exit_of(error) == tools::Exit::kDamage ? "damaged" : "refused";
-      EXPECT_EQ(log, refused) << at << ": " << why;
-      EXPECT_EQ(check.worst, refused) << at << ": " << why;
-    }
-    patch_file(rig_.folder() + "/tmh.control", at, whole.substr(at, 1));
-  }
-  EXPECT_LT(silent, in_use / 4) << "what every open stores anew, and sizes, of which there are two";
-  for (std::size_t bytes = 0; bytes < whole.size(); bytes += 1 + random_() % 64) {
-    fs::resize_file(rig_.folder() + "/tmh.control", bytes);
-    const std::string verdict =
-        "log verify " + verify_verdict(rig_.folder()) + ", check " + check_verdict(rig_.folder()).worst;
-    ++table_["cut control file"][verdict];
-    EXPECT_EQ(verdict, "log verify damaged, check damaged") << bytes;
-    write_file(rig_.folder() + "/tmh.control", whole);
-  }
+  std::atomic<std::uint64_t> silent{0};
+  for_each_case(
+      [in_use](const Corpus &) { return in_use; },
+      [&silent](Corpus &corpus, std::size_t at) {
+        const std::string &whole = corpus.whole("tmh.control");
+        std::string bytes = whole;
+        bytes[at] = corpus.flipped(bytes[at]);
+        patch_file(corpus.path("tmh.control"), at, bytes.substr(at, 1));
+        std::string why;
+        const Errc error = storage::verify_control(bytes.data(), bytes.size(), &why);
+        const std::string log = verify_verdict(corpus.folder());
+        const CheckVerdict check = check_verdict(corpus.folder());
+        ++corpus.table()["flipped byte of the control file"]["opening: " + std::string(tools::errc_name(error)) +
+                                                             ", log verify " + log + ", check " + check.worst];
+        const std::string refused = tools::exit_of(error) == tools::Exit::kDamage ? "damaged" : "refused";
+        silent += error == Errc::kOk ? 1 : 0;
+        if (error != Errc::kOk) {
+          EXPECT_EQ(log, refused) << at << ": " << why;
+          EXPECT_EQ(check.worst, refused) << at << ": " << why;
+        }
+        patch_file(corpus.path("tmh.control"), at, whole.substr(at, 1));
+      });
+  EXPECT_LT(silent.load(), in_use / 4) << "what every open stores anew, and sizes, of which there are two";
+  const char *kind = "cut control file";
+  const Table table = for_each_case([](const Corpus &corpus) { return corpus.whole("tmh.control").size() / 64; },
+                                    [kind](Corpus &corpus, std::size_t i) {
+                                      fs::resize_file(corpus.path("tmh.control"), 64 * i);
+                                      ++corpus.table()[kind]["log verify " + verify_verdict(corpus.folder()) +
+                                                             ", check " + check_verdict(corpus.folder()).worst];
+                                      write_file(corpus.path("tmh.control"), corpus.whole("tmh.control"));
+                                    });
+  EXPECT_EQ(table.at(kind).size(), 1U);
+  EXPECT_EQ(table.at(kind).begin()->first, "log verify damaged, check damaged");
 }
 
 // Every byte of the structs that heap_hostile_test knows is found by heap_check(); here the way from the file to the verdict, on a sample.

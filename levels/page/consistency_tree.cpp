@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "levels/page/lines.h"
+#include "platform/counting.h"
 #include "platform/disk.h"
 #include "platform/fence.h"
 #include "platform/process.h"
@@ -148,6 +149,7 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage
 
 // Before the commit point, under the lock: who dies in between leaves the lock to somebody who repairs.
 void ConsistencyTree::count_commit(std::uint64_t stamp) noexcept {
+  if constexpr (!platform::kCounts) return;
   memory_.state().counting.store(counting_word(stamp, self_), std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: announced, not counted
   memory_.participant(self_).add(storage::Count::kCommits, 1);
