@@ -78,3 +78,19 @@ foreach(source ${tmh_benches})
   endif()
   tmh_add_program_test(bench.${name} bench bench_${name} --tiny)
 endforeach()
+
+# What bench/overhead compares counting with: the library and the bench once more, compiled without it. As long a build as the library's, so
+# only when asked for: --target bench_overhead_uncounted.
+add_library(tmh_uncounted STATIC EXCLUDE_FROM_ALL ${TMH_SOURCES})
+target_link_libraries(tmh_uncounted PRIVATE tmh_warnings PUBLIC Boost::headers Threads::Threads)
+target_include_directories(tmh_uncounted PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
+target_compile_features(tmh_uncounted PUBLIC cxx_std_20)
+target_compile_definitions(tmh_uncounted PUBLIC TMH_NO_COUNTERS)
+set(tmh_overhead_support options report stats environment)
+list(TRANSFORM tmh_overhead_support PREPEND "${PROJECT_SOURCE_DIR}/bench/support/")
+list(TRANSFORM tmh_overhead_support APPEND ".cpp")
+add_executable(bench_overhead_uncounted EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/bench/overhead.cpp" ${tmh_overhead_support})
+set_target_properties(bench_overhead_uncounted PROPERTIES OUTPUT_NAME overhead_uncounted RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
+target_compile_definitions(bench_overhead_uncounted PRIVATE $<TARGET_PROPERTY:tmh_bench_support_objects,INTERFACE_COMPILE_DEFINITIONS>)
+target_link_libraries(bench_overhead_uncounted PRIVATE tmh_uncounted tmh_warnings benchmark::benchmark CLI11::CLI11 fmt::fmt
+                                                       nlohmann_json::nlohmann_json PkgConfig::HWLOC)

@@ -409,42 +409,22 @@ DomainImpl::~DomainImpl() {
 }
 
 Counters DomainImpl::counters() const {
-  using storage::Count;
   Counters out;
   const page::DomainState &state = memory_->state();
-  const auto add = [&out](const auto &of) {
-    out.begins += of(Count::kBegins);
-    out.commits += of(Count::kCommits);
-    out.queries += of(Count::kQueries);
-    for (std::size_t i = 0; i < kAbortCauseCount; ++i)
-      out.aborts[i] += of(static_cast<Count>(static_cast<std::uint32_t>(Count::kAborts0) + i));
-    out.pages_read += of(Count::kPagesRead);
-    out.pages_written += of(Count::kPagesWritten);
-    out.lines_written += of(Count::kLinesWritten);
-    out.faults_signal += of(Count::kFaultsSignal);
-    out.faults_kernel += of(Count::kFaultsKernel);
-    out.lock_recoveries += of(Count::kLockRecoveries);
-    out.participants_reaped += of(Count::kReaped);
-    out.starvation_turns += of(Count::kTurns);
-    out.thread_view_instances += of(Count::kThreadViewInstances);
-    out.thread_view_fallbacks += of(Count::kThreadViewFallbacks);
-    out.irrevocables += of(Count::kIrrevocables);
-  };
-  add([&](Count c) { return state.retired_counts[static_cast<std::uint32_t>(c)]; });
   for (std::uint32_t i = 0; i < memory_->participants_high(); ++i) {
-    const storage::Participant &record = memory_->participant(i);
-    if (record.state.load(std::memory_order_acquire) != 0) add([&](Count c) { return record.count(c); });
+    const storage::Participant &slot = memory_->participant(i);
+    storage::add_counts([&slot](storage::Count which) { return slot.count(which); }, &out);
   }
+  if (lines_ != nullptr) lines_->count_in(&out);
+  out.participants_reaped = state.reaped;
   if (const storage::LogState *log = memory_->log_state(); log != nullptr) {
-    out.log_bytes = log->log_bytes.load(std::memory_order_relaxed);
-    out.log_flushes = log->flushes.load(std::memory_order_relaxed) - log->empty_flushes.load(std::memory_order_relaxed);
-    out.log_commits = log->log_commits.load(std::memory_order_relaxed);
+    const std::uint64_t flushes = log->flushes.load(std::memory_order_acquire);  // pairs with LogWriter::publish()
+    const storage::LogTotals &totals = log->totals[flushes & 1];
+    out.log_bytes = totals.bytes.load(std::memory_order_relaxed);
+    out.log_flushes = flushes - totals.empty_flushes.load(std::memory_order_relaxed);
+    out.log_commits = totals.commits.load(std::memory_order_relaxed);
     out.checkpoints = log->checkpoints.load(std::memory_order_relaxed);
     out.log_files_made = log->files_made.load(std::memory_order_relaxed);
-  }
-  if (lines_ != nullptr) {
-    lines_->memory().count_in(&out);
-    lines_->directory().hardware().count_in(&out);
   }
   out.recalls = state.recalls;  // racy, as every total here
   out.releases = state.releases;
@@ -482,9 +462,9 @@ std::vector<ParticipantInfo> DomainImpl::participants() const {
     const std::uint64_t begin = record.begin_ns.load(std::memory_order_relaxed);
     if (info.active) info.age_us = now > begin ? (now - begin) / 1000 : 0;
     if (info.active && info.snapshot < clock) info.versions_held = memory_->versions_live();
-    info.counters.begins = record.count(Count::kBegins);
-    info.counters.commits = record.count(Count::kCommits);
-    info.counters.queries = record.count(Count::kQueries);
+    info.counters.begins = record.own_count(Count::kBegins);
+    info.counters.commits = record.own_count(Count::kCommits);
+    info.counters.queries = record.own_count(Count::kQueries);
     all.push_back(std::move(info));
   }
   return all;

@@ -131,10 +131,10 @@ Errc DurableDomain::salvage() noexcept {
   if (log.error.load(std::memory_order_relaxed) != 0 || log.generation != checkpoint.generation ||
       log.file_bytes != checkpoint.log_file_bytes)
     return Errc::kOk;
-  const std::uint64_t before = log.log_commits.load(std::memory_order_relaxed);
+  const std::uint64_t before = log.commits_written();
   page::ConsistencyTree(memory_, 0, page::ConsistencyTree::Role::kGivesBack).repair();
   const Errc error = salvage_log();
-  if (error == Errc::kOk) recovery_.salvaged = log.log_commits.load(std::memory_order_relaxed) - before;
+  if (error == Errc::kOk) recovery_.salvaged = log.commits_written() - before;
   step(Step::kRecoverySalvaged);
   // Damaged shared memory holds nothing that was acknowledged as durable: the log decides.
   return error == Errc::kCorrupt ? Errc::kOk : error;
@@ -179,7 +179,9 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   if (const Errc error = log.prepare_files(kFilesAhead); error != Errc::kOk) return error;
   if (const Errc error = log.write_open(report.open); error != Errc::kOk) return error;
   for (auto &lsn : s.append_lsn) lsn.store(s.durable_lsn.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  s.log_bytes.store(0, std::memory_order_relaxed);
+  // The first record is nobody's commit; nor do its bytes and its write count.
+  for (auto *total : {&s.totals[0].bytes, &s.totals[0].commits, &s.totals[0].empty_flushes})
+    total->store(0, std::memory_order_relaxed);
   s.flushes.store(0, std::memory_order_relaxed);
   s.point[0] = s.point[1];
   std::memcpy(memory_.log_tails(), memory_.log_tails() + storage::kLogBlockBytes, storage::kLogBlockBytes);

@@ -17,9 +17,9 @@ constexpr std::uint64_t kCame = 1ull << 63;  // page numbers use fewer bits (sto
 }  // namespace
 
 const char *hardware_count_name(HardwareCount which) noexcept {
-  constexpr const char *kNames[] = {"commits",         "aborts_conflict", "aborts_capacity",   "aborts_zero",
-                                    "aborts_explicit", "aborts_follow",   "aborts_upper_runs", "aborts_page_mode",
-                                    "aborts_other",    "mode_switches",   "pages_opened",      "pages_recalled"};
+  constexpr const char *kNames[] = {"aborts_conflict", "aborts_capacity",   "aborts_zero",      "aborts_explicit",
+                                    "aborts_follow",   "aborts_upper_runs", "aborts_page_mode", "aborts_other",
+                                    "mode_switches",   "pages_opened",      "pages_recalled"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(HardwareCount::kEnd));
   return kNames[static_cast<std::size_t>(which)];
 }
@@ -46,7 +46,6 @@ void HardwarePages::move(PageId page, bool came) noexcept {
 }
 
 void HardwarePages::count_in(Counters *out) const noexcept {
-  out->hardware_commits = count(HardwareCount::kCommits);
   out->hardware_conflicts = count(HardwareCount::kAbortsConflict);
   out->hardware_capacity = count(HardwareCount::kAbortsCapacity);
   out->hardware_zero = count(HardwareCount::kAbortsZero);

@@ -23,9 +23,8 @@
 
 namespace tmh::hierarchy {
 
-// Totals of the domain, in LineStateV1::hardware_counts. Order is part of the layout.
+// Totals of the domain, in LineStateV1::hardware_counts; commits are counted in contexts (LineCount). Order is part of the layout.
 enum class HardwareCount : std::uint32_t {
-  kCommits,
   kAbortsConflict,
   kAbortsCapacity,
   kAbortsZero,      // status 0: a fault, an interrupt, a system call

@@ -20,8 +20,6 @@ namespace {
 constexpr std::uint32_t kGateTriesMax = 16;
 // An abort without a reason may be an interrupt; a second one in the same instance hardly is.
 constexpr std::uint32_t kZerosMax = 2;
-// The domain's total is stored once for so many of a site in a thread: a word that all threads store to would cost more than a transaction.
-constexpr std::uint64_t kCommitsAtOnce = 64;
 
 struct Counted {
   SiteCount of_site;
@@ -53,6 +51,10 @@ Counted counted_as(AbortStatus status) noexcept {
 // True: inside the transaction. False: the attempt is one of level 2.
 bool Attempts::begin_hardware() {
   LineDomain &lines = *site_.impl_->domain().lines();
+  Errc error = Errc::kOk;
+  line::SoftwareThread *software = lines.thread(&error);
+  if (software == nullptr) raise(error);
+  hardware_run.context = &software->context();
   line::RtmThread thread(*lines.hardware());
   runs_at_ = RunsAt::kHardware;
   for (;;) {
@@ -60,7 +62,8 @@ bool Attempts::begin_hardware() {
     if (attempts_ == 0) first_ticks_ = ticks_;
     platform::probe::begin(platform::probe::kLines, 0, 0);
     if (thread.begin({})) {
-      hardware_run = {&lines, 1};
+      hardware_run.domain = &lines;
+      hardware_run.depth = 1;
       return true;
     }
     if (!try_hardware_again(static_cast<std::uint32_t>(thread.status()))) return false;
@@ -70,13 +73,14 @@ bool Attempts::begin_hardware() {
 void Attempts::end_hardware() {
   SiteImpl &site = *site_.impl_;
   hardware_run.depth = 0;
+  // Inside: so it counts exactly when the transaction has committed, whoever dies when.
+  hardware_run.context->add(line::LineCount::kHardwareCommits, 1);
   (void)line::RtmThread(*site.domain().lines()->hardware()).commit();
   platform::probe::commit(platform::probe::kLines, 0, 0);
   site.add(SiteCount::kLineCommits, 1);
-  if (site.add(SiteCount::kHardwareCommits, 1) % kCommitsAtOnce == 0)
-    site.domain().lines()->directory().hardware().add(HardwareCount::kCommits, kCommitsAtOnce);
+  site.add(SiteCount::kHardwareCommits, 1);
   if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kHardware);
-  learn_line_commit(site);
+  learn_line_commit(site, *hardware_run.context);
 }
 
 // After an abort. True: in RTM again.
@@ -112,6 +116,8 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
     if (!is_retry && ++zeros_ < kZerosMax) {
       // What the gate reads may be absent here as well: the record of a participant who came late. Level 2 need not touch it.
       (void)lines.hardware()->shut_by();
+      hardware_run.context->add(line::LineCount::kHardwareCommits,
+                                0);  // or the page of its totals is not writable yet, or no more
       return true;
     }
     escalated_ = finding_ = true;

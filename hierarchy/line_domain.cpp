@@ -164,6 +164,11 @@ line::SoftwareThread *LineDomain::thread(Errc *error) noexcept {
   return last_used.thread;
 }
 
+void LineDomain::count_in(Counters *out) noexcept {
+  lines_.count_in(out);
+  directory_.hardware().count_in(out);
+}
+
 // Looking whether participants live costs 20 us each: once in a wait, when it has used its budget.
 hierarchy::Release LineDomain::try_release(PageId page, bool fail_users, bool look_for_dead) noexcept {
   engine_->lock_domain();

@@ -69,6 +69,9 @@ class LineDomain final : public line::Upper {
   [[nodiscard]] std::uint64_t oldest_line_pin() noexcept override;
   void suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept override;
 
+  // Adds level 1's totals of the domain.
+  void count_in(Counters *out) noexcept;
+
  private:
   [[nodiscard]] bool is_look_due() noexcept;
   void open_ahead() noexcept;

@@ -70,8 +70,7 @@ class SiteImpl {
     if (learned_.load(std::memory_order_relaxed) != word) learned_.store(word, std::memory_order_relaxed);
   }
 
-  // Returns the total of what this thread adds to; threads that came late share it.
-  std::uint64_t add(SiteCount which, std::uint64_t amount) noexcept;
+  void add(SiteCount which, std::uint64_t amount) noexcept;
   // May the next instance try a thread's view? A body that allocates ends its attempt there; after that so many instances do not try.
   [[nodiscard]] bool wants_thread_view() noexcept {
     if (is_plain()) return false;
@@ -108,17 +107,18 @@ class SiteImpl {
 };
 static_assert(sizeof(hierarchy::SiteState) == 4);
 
-// The RTM instance of this thread. Set inside the transaction, so an abort takes it back.
+// The RTM instance of this thread. Set inside the transaction, so an abort takes it back; but for `context`, which counts its commits.
 struct HardwareRun {
   LineDomain *domain = nullptr;
   std::uint32_t depth = 0;
+  line::LineContextV1 *context = nullptr;
 };
 inline constinit thread_local HardwareRun hardware_run;
 
 // Waits as the policy says, after an attempt at level 1 that failed.
 void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noexcept;
 // An instance committed at level 1.
-void learn_line_commit(SiteImpl &site) noexcept;
+void learn_line_commit(SiteImpl &site, line::LineContextV1 &context) noexcept;
 
 // In RTM: aborts, for level 2 to go on. Else nothing.
 void leave_hardware() noexcept;

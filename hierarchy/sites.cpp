@@ -129,10 +129,11 @@ void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noe
   while (platform::monotonic_ns() < until) _mm_pause();
 }
 
-void learn_line_commit(SiteImpl &site) noexcept {
+void learn_line_commit(SiteImpl &site, line::LineContextV1 &context) noexcept {
   const hierarchy::SiteState learned = site.learned();
   if (learned.penalty == 0) return;
   site.add(SiteCount::kDeEscalations, 1);
+  context.add(line::LineCount::kDeEscalations, 1);
   site.learn(hierarchy::after_line_commit(learned));
 }
 
@@ -143,14 +144,14 @@ void SiteImpl::committed_at_lines(const hierarchy::Timed &timed, LatencyLevel le
   latency_.record(level, AbortCause::kNone, platform::ns_of_ticks(took), timed.count);
 }
 
-std::uint64_t SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
-  if constexpr (!platform::kCounts) return 0;
+void SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
+  if constexpr (!platform::kCounts) return;
   const std::size_t number = shard_of_thread.number;
   auto &cell = shards_[number].totals[static_cast<std::size_t>(which)];
-  if (number + 1 == kShards) return cell.fetch_add(amount, std::memory_order_relaxed) + amount;
-  const std::uint64_t total = cell.load(std::memory_order_relaxed) + amount;
-  cell.store(total, std::memory_order_relaxed);  // single writer
-  return total;
+  if (number + 1 == kShards)
+    cell.fetch_add(amount, std::memory_order_relaxed);
+  else
+    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
 }
 
 namespace {
@@ -356,7 +357,7 @@ bool Attempts::end() {
   run_actions(true);
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
-  learn_line_commit(site);
+  learn_line_commit(site, line_run.thread->context());
   check(unacknowledged);  // as at level 2: committed, and perhaps not durable
   return true;
 }
@@ -491,10 +492,17 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
   }
   escalated_ = true;
   platform::probe::escalate(site.name().c_str(), failed.over_capacity ? 1 : failed.needs_pages ? 2 : 0, attempts_);
-  site.add(failed.over_capacity ? SiteCount::kForCapacity
-           : failed.needs_pages ? SiteCount::kForPages
-                                : SiteCount::kForAttempts,
-           1);
+  line::LineContextV1 &context = runs_at_ == RunsAt::kHardware ? *hardware_run.context : line_run.thread->context();
+  const auto count = [&](SiteCount of_site, line::LineCount of_domain) {
+    site.add(of_site, 1);
+    context.add(of_domain, 1);
+  };
+  if (failed.over_capacity)
+    count(SiteCount::kForCapacity, line::LineCount::kForCapacity);
+  else if (failed.needs_pages)
+    count(SiteCount::kForPages, line::LineCount::kForPages);
+  else
+    count(SiteCount::kForAttempts, line::LineCount::kForAttempts);
   if (site.escalation().kind == EscalationKind::kAdaptive) site.learn(hierarchy::after_escalation(site.learned()));
   return false;
 }

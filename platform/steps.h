@@ -26,6 +26,7 @@ namespace tmh::platform {
   X(kCommitFirstLinked, "commit-first-linked")     /* one version linked, the others not */                \
   X(kCommitLinked, "commit-linked")                /* all linked, not logged */                            \
   X(kCommitLogged, "commit-logged")                /* listed in the commit log, not published */           \
+  X(kCommitCounted, "commit-counted")              /* among the commits, not published */                  \
   X(kCommitPublished, "commit-published")          /* the commit point has passed */                       \
   X(kCommitUnpinned, "commit-unpinned")            /* pin withdrawn, lock held */                          \
   X(kCommitUnlocked, "commit-unlocked")            /* lock released, local pages not yet settled */        \
@@ -40,6 +41,7 @@ namespace tmh::platform {
   X(kMergeFilled, "merge-filled")                  /* older lines copied into the newer version */         \
   X(kMergeMasked, "merge-masked")                  /* newer version claims them; older still there */      \
   X(kReapStart, "reap-start")                      /* about to clean up a dead participant */              \
+  X(kReapCounted, "reap-counted")                  /* among the reaped, its slot not free */               \
   X(kReapDone, "reap-done")                        /* its slot is free */                                  \
   X(kRepairStart, "repair-start")                  /* lock inherited from a dead owner */                  \
   X(kRepairDone, "repair-done")                    /* links rebuilt */                                     \
@@ -68,7 +70,8 @@ namespace tmh::platform {
   X(kLineCommitPoint, "line-commit-point")         /* COMMITTED, nothing written back */                   \
   X(kLineRedoShown, "line-redo-shown")             /* durable: the log's writer may take the record */     \
   X(kLineWriteBack, "line-write-back")             /* home is new, lines still locked */                   \
-  X(kLineUnlock, "line-unlock")                    /* lines unlocked, status not yet IDLE */               \
+  X(kLineUnlock, "line-unlock")                    /* lines unlocked, not yet among the commits */         \
+  X(kLineCounted, "line-counted")                  /* among the commits, status not yet IDLE */            \
   X(kLineRecovered, "line-recovered")              /* a dead thread's lines are free, its context not */   \
   X(kRecallStart, "recall-start")                  /* level 2 takes a page: named as moving */             \
   X(kRecallMark, "recall-mark")                    /* all its lines are in U, the page still in L */       \

@@ -161,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(LogAndCheckpoint, KillHybridRecoveryTest,
 INSTANTIATE_TEST_SUITE_P(LevelOne, KillHybridRecoveryTest,
                          testing::Combine(testing::Values(Durability::kStrict, Durability::kBuffered),
                                           testing::Range(static_cast<std::uint32_t>(Step::kLineLock),
-                                                         static_cast<std::uint32_t>(Step::kLineUnlock) + 1)),
+                                                         static_cast<std::uint32_t>(Step::kLineCounted) + 1)),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Moves, KillHybridRecoveryTest,
                          testing::Combine(testing::Values(Durability::kStrict, Durability::kBuffered),

@@ -32,8 +32,9 @@ constexpr std::size_t kSurvivors = 3;                 // the last one reads slow
 
 // Steps that need a corpse found by the victim: nobody else may run until the victim has died of it.
 bool needs_corpse(Step step) {
-  return step == Step::kReapStart || step == Step::kReapDone || step == Step::kRepairStart ||
-         step == Step::kRepairDone || step == Step::kLineRecovered || step == Step::kMoveRepaired;
+  return step == Step::kReapStart || step == Step::kReapCounted || step == Step::kReapDone ||
+         step == Step::kRepairStart || step == Step::kRepairDone || step == Step::kLineRecovered ||
+         step == Step::kMoveRepaired;
 }
 
 // Where the corpse died, so that finding it passes the step: with the domain lock in its hand and half of its versions linked, with its
@@ -127,7 +128,7 @@ class Scene {
     setenv("TMH_CRASH_AT", crash_at.c_str(), 1);
     Board board(folder_.path(), options_);
     Player player(board, recorder_->open_lane(), &state_->attempts);
-    if (step_ >= Step::kLineLock && step_ <= Step::kLineUnlock) player.play_at(PlaysAt::kFirstLines);
+    if (step_ >= Step::kLineLock && step_ <= Step::kLineCounted) player.play_at(PlaysAt::kFirstLines);
     Workload workload(player, seed() + 100);
     for (std::uint64_t i = 0; i < kVictimSteps; ++i) {
       workload.step();

@@ -75,6 +75,49 @@ TEST_F(ToolStat, TotalsAreTheLibrarysAndTheReaderJoinsNothing) {
   EXPECT_EQ(open.participants().size(), 1u);
 }
 
+TEST_F(ToolStat, TotalsOfLevelOneAreTheLibrarys) {
+  DomainOptions options;
+  options.levels = Levels::kHybrid;
+  const Domain open = Domain::open(domain(), options);
+  const Segment segment = open.map("a.db", raw_pages(64));
+  const Site at_lines(open, "lines", "never"), goes_up(open, "up", "on-capacity");
+  const auto add = [&] { reinterpret_cast<field<std::uint64_t> &>(word_of(segment, 0)) += std::uint64_t{1}; };
+  for (int i = 0; i < 20; ++i) atomically(at_lines, add);
+  EXPECT_THROW(atomically(at_lines, [] { throw std::runtime_error("rolled back"); }), std::runtime_error);
+  atomically(goes_up, [&] {
+    become_irrevocable();  // not at level 1
+    add();
+  });
+  const Counters counters = open.counters();
+  const json total = stat().at("total");
+  EXPECT_EQ(counters.line_commits, 20u);
+  EXPECT_EQ(counters.line_aborts[static_cast<std::size_t>(AbortCause::kUser)], 1u);
+  EXPECT_EQ(counters.line_aborts[static_cast<std::size_t>(AbortCause::kNeedsPages)], 1u);
+  EXPECT_EQ(counters.line_begins, counters.line_commits + counters.line_aborts_total());
+  EXPECT_EQ(counters.commits, 1u);
+  EXPECT_EQ(counters.escalations_needs_pages, 1u);
+  EXPECT_EQ(total.at("line_begins"), counters.line_begins);
+  EXPECT_EQ(total.at("line_commits"), counters.line_commits);
+  EXPECT_EQ(total.at("line_aborts").at("user"), 1);
+  EXPECT_EQ(total.at("escalations_needs_pages"), 1);
+  EXPECT_EQ(total.at("rtm").at("commits"), counters.hardware_commits);
+}
+
+TEST_F(ToolStat, WhoLeavesTakesNothingAway) {
+  const Domain open = Domain::open(domain());
+  in_domain(domain(), {}, Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+  in_domain(domain(), {}, Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+  EXPECT_EQ(stat().at("total").at("commits"), 10);
+  (void)open.collect();
+  EXPECT_EQ(stat().at("total").at("commits"), 10);
+  EXPECT_EQ(stat().at("total").at("participants_reaped"), 1);
+  in_domain(domain(), {}, Ending::kClosed, [](const Domain &d, const Segment &s) {
+    commit(d, s, 1);  // in a slot that another one had
+    EXPECT_EQ(d.participants().back().counters.commits, 1u);
+  });
+  EXPECT_EQ(open.counters().commits, 11u);
+}
+
 TEST_F(ToolStat, ARunningInstanceIsShown) {
   const Domain open = Domain::open(domain());
   const Segment segment = open.map("a.db", raw_pages(64));

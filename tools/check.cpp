@@ -18,6 +18,7 @@
 
 #include "levels/storage/heap.h"
 #include "platform/files.h"
+#include "tools/check.h"
 #include "tools/commands.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"
@@ -35,48 +36,23 @@ using storage::SegmentRecordV1;
 
 namespace {
 
-// From good to bad: the worst part decides.
-enum class State : std::uint8_t { kSound, kUnchecked, kTorn, kUnreadable, kDamaged };
-
-const char *to_string(State state) noexcept {
+Exit exit_of(PartState state) noexcept {
   switch (state) {
-    case State::kSound:
-      return "sound";
-    case State::kUnchecked:
-      return "unchecked";
-    case State::kTorn:
-      return "torn";
-    case State::kUnreadable:
-      return "unreadable";
-    case State::kDamaged:
-      break;
-  }
-  return "damaged";
-}
-
-Exit exit_of(State state) noexcept {
-  switch (state) {
-    case State::kSound:
-    case State::kUnchecked:
+    case PartState::kSound:
+    case PartState::kUnchecked:
       return Exit::kOk;
-    case State::kTorn:
+    case PartState::kTorn:
       return Exit::kTorn;
-    case State::kUnreadable:
+    case PartState::kUnreadable:
       return Exit::kRefused;
-    case State::kDamaged:
+    case PartState::kDamaged:
       break;
   }
   return Exit::kDamage;
 }
-State state_of(Errc error) noexcept {
-  return tools::exit_of(error) == Exit::kDamage ? State::kDamaged : State::kUnreadable;
+PartState state_of(Errc error) noexcept {
+  return tools::exit_of(error) == Exit::kDamage ? PartState::kDamaged : PartState::kUnreadable;
 }
-
-struct Part {
-  std::string name;  // "structure", "heap a.db", "log"
-  State state = State::kSound;
-  std::string message;
-};
 
 std::string heap_name(const SegmentRecordV1 &segment) { return std::string("heap ") + segment.name; }
 
@@ -117,11 +93,11 @@ Reader walk_heap_in_child(int file, const SegmentRecordV1 &segment, HeapAnswer *
 }
 
 Part judge_heap(const std::string &path, const SegmentRecordV1 &segment, int file) {
-  Part part{{}, State::kDamaged, {}};
+  Part part{{}, PartState::kDamaged, {}};
   HeapAnswer answer;
   const Reader reader = walk_heap_in_child(file, segment, &answer);
   if (reader == Reader::kNotStarted) {
-    part.state = State::kUnreadable;
+    part.state = PartState::kUnreadable;
     part.message = fmt::format("{}: no process to read it in: {}", path, std::strerror(errno));
   } else if (reader == Reader::kKilled) {
     part.message = path + ": reading it killed the reader: it was cut short meanwhile, or its disk fails";
@@ -131,7 +107,7 @@ Part judge_heap(const std::string &path, const SegmentRecordV1 &segment, int fil
     part.message = fmt::format("{}: {} ({})", path, Error(answer.error, "allocator").what(), errc_name(answer.error));
   } else {
     const HeapCensus &census = answer.census;
-    part.state = State::kSound;
+    part.state = PartState::kSound;
     part.message =
         fmt::format("{} in {}, {}", bytes_text(census.small_bytes + census.medium_bytes + census.large_bytes),
                     counted(census.small_blocks + census.medium_blocks + census.large_runs, "block"),
@@ -141,12 +117,12 @@ Part judge_heap(const std::string &path, const SegmentRecordV1 &segment, int fil
 }
 
 Part check_heap(const std::string &folder, const SegmentRecordV1 &segment) {
-  Part part{{}, State::kDamaged, {}};
+  Part part{{}, PartState::kDamaged, {}};
   const std::string path = segment_path(folder, segment);
   const platform::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info {};
   if (!file || ::fstat(file.get(), &info) != 0) {
-    if (errno != ENOENT) part.state = State::kUnreadable;
+    if (errno != ENOENT) part.state = PartState::kUnreadable;
     part.message = fmt::format("{}: {}", path, std::strerror(errno));
   } else if (!S_ISREG(info.st_mode)) {
     part.message = path + " is not a regular file";
@@ -159,7 +135,7 @@ Part check_heap(const std::string &folder, const SegmentRecordV1 &segment) {
 }
 
 struct LogLook {
-  Part part{"log", State::kDamaged, {}};
+  Part part{"log", PartState::kDamaged, {}};
   bool is_at_checkpoint = false;  // no transaction behind the checkpoint
 };
 
@@ -170,7 +146,7 @@ LogLook look_at_log(const std::string &folder, const ControlFile &control) {
     const LogEnd &end = verdict.end;
     if (end.error != Errc::kOk) refuse(end.error, end.why);
     look.is_at_checkpoint = verdict.transactions == 0;
-    look.part.state = end.torn ? State::kTorn : State::kSound;
+    look.part.state = end.torn ? PartState::kTorn : PartState::kSound;
     look.part.message = verdict.was_never_made
                             ? "its creation was cut off; the next open makes it"
                             : fmt::format("{}, {} of log, {} LSN {}{}", counted(verdict.transactions, "transaction"),
@@ -189,25 +165,29 @@ std::optional<Part> unsettled(const std::string &folder, bool is_behind_log) {
     const SharedCounters shared = read_counters(folder);
     if (shared.is_open())
       return Part{{},
-                  State::kUnchecked,
+                  PartState::kUnchecked,
                   "the domain is open: its data files lag behind its memory; ask again when it is closed"};
     if (shared.has_state)
-      return Part{
-          {}, State::kUnchecked, "everybody who had the domain open died: the next open puts its data files in order"};
+      return Part{{},
+                  PartState::kUnchecked,
+                  "everybody who had the domain open died: the next open puts its data files in order"};
   } catch (const Error &error) {  // shared memory of another version, say
     return Part{{}, state_of(error.errc()), fmt::format("{} ({})", error.what(), errc_name(error.errc()))};
   }
   if (!is_behind_log) return std::nullopt;
   return Part{{},
-              State::kUnchecked,
+              PartState::kUnchecked,
               "the domain was not closed: recovery (the next open, or tmh recover) puts its data files in order"};
 }
 
-std::vector<Part> check_all(const std::string &folder) {
+}  // namespace
+
+std::vector<Part> check_domain(const std::string &folder) {
   const auto control = read_control(folder);
   std::vector<Part> parts;
-  for (const std::string &problem : inspect(folder).problems) parts.push_back({"structure", State::kDamaged, problem});
-  if (parts.empty()) parts.push_back({"structure", State::kSound, "control file, segments, checkpoint, log files"});
+  for (const std::string &problem : inspect(folder).problems)
+    parts.push_back({"structure", PartState::kDamaged, problem});
+  if (parts.empty()) parts.push_back({"structure", PartState::kSound, "control file, segments, checkpoint, log files"});
   std::optional<LogLook> log;
   if (control->header.durability != 0) log = look_at_log(folder, *control);
   // Nothing goes home before its record is durable: with no record behind the checkpoint, the data files hold what it says.
@@ -221,11 +201,25 @@ std::vector<Part> check_all(const std::string &folder) {
   return parts;
 }
 
-}  // namespace
+const char *to_string(PartState state) noexcept {
+  switch (state) {
+    case PartState::kSound:
+      return "sound";
+    case PartState::kUnchecked:
+      return "unchecked";
+    case PartState::kTorn:
+      return "torn";
+    case PartState::kUnreadable:
+      return "unreadable";
+    case PartState::kDamaged:
+      break;
+  }
+  return "damaged";
+}
 
 Exit run(const CheckCommand &command) {
-  const std::vector<Part> parts = check_all(command.domain);
-  State worst = State::kSound;
+  const std::vector<Part> parts = check_domain(command.domain);
+  PartState worst = PartState::kSound;
   for (const Part &part : parts) worst = std::max(worst, part.state);
   if (command.json) {
     Json list = Json::array();

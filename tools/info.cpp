@@ -17,6 +17,7 @@
 #include "tools/info.h"
 #include "tools/moment.h"
 #include "tools/print.h"
+#include "tools/shared_counters.h"
 
 namespace tmh::tools {
 
@@ -70,6 +71,7 @@ class Info {
     Json hardware = Json::object();
     for (std::size_t i = 0; i < static_cast<std::size_t>(hierarchy::HardwareCount::kEnd); ++i)
       hardware[hierarchy::hardware_count_name(static_cast<hierarchy::HardwareCount>(i))] = counts[i];
+    hardware["commits"] = read_counters(folder_).total.hardware_commits;
     document_["hardware"] = std::move(hardware);
   }
 

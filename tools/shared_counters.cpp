@@ -27,23 +27,10 @@ using storage::Participant;
 
 namespace {
 
-using Counts = std::array<std::uint64_t, 32>;
+using Counts = std::array<std::uint64_t, storage::kCountsMax>;
 
 void add(const Counts &counts, Counters *to) {
-  const auto of = [&counts](Count which) { return counts[static_cast<std::uint32_t>(which)]; };
-  to->begins += of(Count::kBegins);
-  to->commits += of(Count::kCommits);
-  to->queries += of(Count::kQueries);
-  for (std::uint32_t i = 0; i < kAbortCauseCount; ++i)
-    to->aborts[i] += counts[static_cast<std::uint32_t>(Count::kAborts0) + i];
-  to->pages_read += of(Count::kPagesRead);
-  to->pages_written += of(Count::kPagesWritten);
-  to->lines_written += of(Count::kLinesWritten);
-  to->faults_signal += of(Count::kFaultsSignal);
-  to->faults_kernel += of(Count::kFaultsKernel);
-  to->lock_recoveries += of(Count::kLockRecoveries);
-  to->participants_reaped += of(Count::kReaped);
-  to->starvation_turns += of(Count::kTurns);
+  storage::add_counts([&counts](Count which) { return counts[static_cast<std::size_t>(which)]; }, to);
 }
 
 // The record of one slot; false when the slot is free.
@@ -63,7 +50,10 @@ bool read_participant(const std::byte *record, ParticipantCounters *out) {
     out->instance_us = now > began ? std::max<std::uint64_t>(1, (now - began) / 1000) : 1;
     out->is_query = field<std::uint32_t>(record, offsetof(Participant, is_query)) != 0;
   }
-  add(field<Counts>(record, offsetof(Participant, counts)), &out->counters);
+  auto own = field<Counts>(record, offsetof(Participant, counts));
+  const auto before = field<Counts>(record, offsetof(Participant, counts_before));
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] -= before[i];
+  add(own, &out->counters);
   return true;
 }
 
@@ -77,12 +67,12 @@ std::vector<std::uint64_t> read_participants(const std::string &folder, std::uin
     // The list belongs to the slot and stays when its process has gone.
     constexpr std::size_t kLive = offsetof(Participant, versions) + offsetof(storage::VersionList, live_count);
     out->total.versions_live += field<std::uint32_t>(record, kLive);
+    add(field<Counts>(record, offsetof(Participant, counts)), &out->total);
     ParticipantCounters one;
     one.slot = static_cast<std::uint32_t>(slot);
     incarnations.push_back(0);
     if (!read_participant(record, &one)) continue;
     incarnations.back() = field<std::uint64_t>(record, offsetof(Participant, incarnation));
-    add(field<Counts>(record, offsetof(Participant, counts)), &out->total);
     out->participants.push_back(std::move(one));
   }
   out->total.versions_bytes = out->total.versions_live * (kPageBytes + sizeof(page::VersionHead));
@@ -96,9 +86,11 @@ void read_log_counters(const std::string &folder, Counters *total) {
   if (at(offsetof(LogState, magic)) != storage::kLogStateMagic ||
       field<std::uint32_t>(log.data(), offsetof(LogState, version)) != storage::kLogStateVersion)
     refuse(Errc::kForeignVersion, folder + "/tmh.log.state is of another version, or damaged");
-  total->log_bytes = at(offsetof(LogState, log_bytes));
-  total->log_flushes = at(offsetof(LogState, flushes));
-  total->log_commits = at(offsetof(LogState, log_commits));
+  const std::uint64_t flushes = at(offsetof(LogState, flushes));
+  const std::size_t totals = offsetof(LogState, totals) + (flushes & 1) * sizeof(storage::LogTotals);
+  total->log_bytes = at(totals + offsetof(storage::LogTotals, bytes));
+  total->log_commits = at(totals + offsetof(storage::LogTotals, commits));
+  total->log_flushes = flushes - at(totals + offsetof(storage::LogTotals, empty_flushes));
   total->checkpoints = at(offsetof(LogState, checkpoints));
   total->log_files_made = at(offsetof(LogState, files_made));
 }
@@ -127,7 +119,7 @@ SharedCounters read_counters(const std::string &folder) {
   out.has_state = true;
   out.clock = field<std::uint64_t>(state.data(), offsetof(DomainState, clock));
   out.attaches = field<std::uint64_t>(state.data(), offsetof(DomainState, incarnation_next));
-  add(field<Counts>(state.data(), offsetof(DomainState, retired_counts)), &out.total);
+  out.total.participants_reaped = field<std::uint64_t>(state.data(), offsetof(DomainState, reaped));
   out.total.recalls = field<std::uint64_t>(state.data(), offsetof(DomainState, recalls));
   out.total.releases = field<std::uint64_t>(state.data(), offsetof(DomainState, releases));
   const auto high = field<std::uint32_t>(state.data(), offsetof(DomainState, participants_high));

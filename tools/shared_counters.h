@@ -1,7 +1,6 @@
 // tools/shared_counters.h -- a domain's counters, read from its shared memory by somebody who does not join it.
 // Invariant: as domain_files.h: nothing is written or waited for, no byte is believed unchecked.
-// Sharing:   participants count on meanwhile: each number is right for some moment of the read. What a process counted is added to the
-//            domain's total when it leaves, so a reader may see it twice, or not at all, for that moment.
+// Sharing:   participants count on meanwhile: each number is right for some moment of the read.
 #pragma once
 
 #include <cstdint>

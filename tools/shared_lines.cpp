@@ -23,6 +23,7 @@ using page::PageMeta;
 
 namespace {
 
+using LineCounts = std::array<std::uint64_t, line::kLineCountsMax>;
 constexpr std::size_t kContextHeadBytes = offsetof(LineContextV1, writes);
 
 void add_hardware(const std::vector<std::byte> &state, Counters *to) {
@@ -30,7 +31,6 @@ void add_hardware(const std::vector<std::byte> &state, Counters *to) {
     return field<std::uint64_t>(state.data(),
                                 offsetof(LineStateV1, hardware_counts) + 8 * static_cast<std::size_t>(which));
   };
-  to->hardware_commits = count(HardwareCount::kCommits);
   to->hardware_conflicts = count(HardwareCount::kAbortsConflict);
   to->hardware_capacity = count(HardwareCount::kAbortsCapacity);
   to->hardware_zero = count(HardwareCount::kAbortsZero);
@@ -47,17 +47,14 @@ void add_context(const std::byte *context, const std::vector<std::uint64_t> &inc
   const auto at = std::find_if(out->participants.begin(), out->participants.end(),
                                [slot](const ParticipantCounters &one) { return one.slot == slot; });
   Counters *const of_owner = is_owned && at != out->participants.end() ? &at->counters : nullptr;
-  const auto commits = field<std::uint64_t>(context, offsetof(LineContextV1, commits));
-  out->total.line_commits += commits;
-  if (of_owner != nullptr)
-    of_owner->line_commits += commits - field<std::uint64_t>(context, offsetof(LineContextV1, commits_before));
-  for (std::size_t i = 0; i < kAbortCauseCount; ++i) {
-    const auto aborts = field<std::uint64_t>(context, offsetof(LineContextV1, aborts) + 8 * i);
-    out->total.line_aborts[i] += aborts;
-    if (of_owner != nullptr)
-      of_owner->line_aborts[i] +=
-          aborts - field<std::uint64_t>(context, offsetof(LineContextV1, aborts_before) + 8 * i);
-  }
+  const auto counts = field<LineCounts>(context, offsetof(LineContextV1, counts));
+  line::add_line_counts([&](line::LineCount which) { return counts[static_cast<std::size_t>(which)]; }, &out->total);
+  if (of_owner == nullptr) return;
+  const auto before = field<LineCounts>(context, offsetof(LineContextV1, counts_before));
+  const auto own = [&](line::LineCount which) {
+    return counts[static_cast<std::size_t>(which)] - before[static_cast<std::size_t>(which)];
+  };
+  line::add_line_counts(own, of_owner);
 }
 
 // Records of `record_bytes` each, of `count` pages from `first` on; what the file does not have is zero, as in a hole.

@@ -50,13 +50,18 @@ Json counters_json(const Counters &counters) {
   json["faults_signal"] = counters.faults_signal;
   json["faults_kernel"] = counters.faults_kernel;
   json["lock_recoveries"] = counters.lock_recoveries;
-  json["participants_reaped"] = counters.participants_reaped;
   json["starvation_turns"] = counters.starvation_turns;
   return json;
 }
 
 Json total_json(const Counters &total) {
   Json json = counters_json(total);
+  json["participants_reaped"] = total.participants_reaped;
+  json["line_begins"] = total.line_begins;
+  json["escalations_capacity"] = total.escalations_capacity;
+  json["escalations_needs_pages"] = total.escalations_needs_pages;
+  json["escalations_attempts"] = total.escalations_attempts;
+  json["de_escalations"] = total.de_escalations;
   json["versions_live"] = total.versions_live;
   json["versions_bytes"] = total.versions_bytes;
   json["rtm"] = {{"commits", total.hardware_commits},          {"aborts_conflict", total.hardware_conflicts},
@@ -167,7 +172,7 @@ constexpr const char *kRateHeader =
 
 std::string rates_of(const Sample &before, const Sample &now) {
   const double seconds = static_cast<double>(std::max<std::uint64_t>(1, now.monotonic_ns - before.monotonic_ns)) / 1e9;
-  // A total may shrink for a moment while somebody leaves, and does when everybody has left.
+  // A total shrinks when everybody has left.
   const auto rate = [seconds](std::uint64_t from, std::uint64_t to) {
     return to > from ? static_cast<double>(to - from) / seconds : 0;
   };

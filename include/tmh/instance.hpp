@@ -37,20 +37,27 @@ enum class Access : std::uint8_t { kRead = 1, kReadWrite = 2 };
 
 // Totals since the first of the present participants opened the domain: they are rebuildable, and go when the last participant leaves.
 // Units in the names.
+// Commits and ends of instances are exact, whoever was killed when: an instance that others can see is counted once, and one that was killed
+// before is an abort (kDied), once its participant has been cleaned up after. Then, with no instance running, begins is commits and aborts of
+// updates, and line_begins is line_commits and line_aborts. Of the other totals a killed process may leave out what it was doing.
 struct Counters {
-  std::uint64_t begins = 0, commits = 0, queries = 0;
-  std::uint64_t aborts[kAbortCauseCount] = {};      // by AbortCause
-  std::uint64_t pages_read = 0, pages_written = 0;  // of committed instances; pages_read: superset in hot modes
+  std::uint64_t begins = 0, commits = 0, queries = 0;  // level 2: updates, updates that committed, queries begun
+  std::uint64_t aborts[kAbortCauseCount] = {};         // level 2, by AbortCause
+  std::uint64_t pages_read = 0, pages_written = 0;     // of committed instances; pages_read: superset in hot modes
   std::uint64_t lines_written = 0;
   std::uint64_t faults_signal = 0, faults_kernel = 0;   // first touches by mechanism
   std::uint64_t versions_live = 0, versions_bytes = 0;  // now: pages held because somebody may read them
   // Durable domains: log bytes written, durable log writes, commits in them, data written by checkpoints
   std::uint64_t log_bytes = 0, log_flushes = 0, log_commits = 0, checkpoints = 0, log_files_made = 0;
   std::uint64_t recalls = 0, releases = 0;  // hybrid domains: pages that level 2 took from level 1, and gave back
-  // Hybrid domains, level 1 in software: attempts of sites; not among those above.
-  std::uint64_t line_commits = 0, line_aborts[kAbortCauseCount] = {};
-  // Hybrid domains, level 1 in hardware (RTM): commits (the last 63 of a site in a thread may be missing); aborted attempts by what the
-  // status said; attempts that were not let begin, because pages had moved, level 2 ran, or the views were level 2's; pages in and out.
+  // Hybrid domains, level 1 in software: attempts, and what became of them.
+  std::uint64_t line_begins = 0, line_commits = 0;
+  std::uint64_t line_aborts[kAbortCauseCount] = {};
+  // Instances that went from level 1 to level 2, by what decided (as in SiteReport); instances that committed at level 1 after their site had gone up.
+  std::uint64_t escalations_capacity = 0, escalations_needs_pages = 0, escalations_attempts = 0;
+  std::uint64_t de_escalations = 0;
+  // Hybrid domains, level 1 in hardware (RTM): commits; aborted attempts by what the status said; attempts that were not let begin, because
+  // pages had moved, level 2 ran, or the views were level 2's; pages in and out.
   std::uint64_t hardware_commits = 0, hardware_conflicts = 0, hardware_capacity = 0, hardware_zero = 0;
   std::uint64_t hardware_explicit = 0, hardware_other = 0;
   std::uint64_t hardware_follows = 0, hardware_upper_runs = 0, hardware_page_mode = 0;
@@ -62,6 +69,11 @@ struct Counters {
   [[nodiscard]] std::uint64_t aborts_total() const noexcept {
     std::uint64_t sum = 0;
     for (auto a : aborts) sum += a;
+    return sum;
+  }
+  [[nodiscard]] std::uint64_t line_aborts_total() const noexcept {
+    std::uint64_t sum = 0;
+    for (auto a : line_aborts) sum += a;
     return sum;
   }
 };

@@ -20,13 +20,14 @@
 #include <tmh/detail/line_access.hpp>
 
 #include "levels/storage/page_id.h"
+#include "platform/counting.h"
 
 namespace tmh::line {
 
 using LineWord = detail::LineWord;
 
 inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
-inline constexpr std::uint32_t kLineStateVersion = 3;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kLineStateVersion = 4;  // changes with every change of what is in these files
 
 // A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U and not newer than rv.
 inline constexpr std::uint64_t kLocked = 1ull << 63;  // context number in the lower 32 bits
@@ -135,8 +136,25 @@ enum class Owner : std::uint64_t {};
   return static_cast<std::uint64_t>(owner) >> 17;
 }
 
-inline constexpr std::size_t kLineAbortsMax = 16;
-static_assert(kAbortCauseCount <= kLineAbortsMax);
+// Totals of a context, whoever has it: they only grow. Order is part of the layout. An attempt in software is counted as begun by one store and as
+// ended by one more; who died in between is counted by its recovery. In RTM the commit is counted inside the transaction.
+enum class LineCount : std::uint32_t {
+  kBegins,
+  kCommits,
+  kAborts0,
+  kAbortsLast = kAborts0 + kAbortCauseCount - 1,
+  kHardwareCommits,
+  kForCapacity,  // instances that went one level up, by what decided
+  kForPages,
+  kForAttempts,
+  kDeEscalations,
+  kEnd
+};
+inline constexpr std::size_t kLineCountsMax = 32;
+static_assert(static_cast<std::size_t>(LineCount::kEnd) <= kLineCountsMax);
+[[nodiscard]] constexpr LineCount line_abort_count(AbortCause cause) noexcept {
+  return static_cast<LineCount>(static_cast<std::uint32_t>(LineCount::kAborts0) + static_cast<std::uint32_t>(cause));
+}
 
 struct alignas(4096) LineContextV1 {
   std::atomic<Owner> owner;          //    0  CAS from 0 to take it
@@ -149,28 +167,49 @@ struct alignas(4096) LineContextV1 {
   LineWord in_flight;               //   96
   LineWord redo_next;               //  104  redo_head if this commit succeeds; stored before COMMITTED
   LineWord redo_head;               //  112  bytes of the redo ring ever filled with committed records
-  LineWord commits;                 //  120  of all its owners, ever; beside the status, which a commit stores to anyway
+  std::uint64_t reserved2_zero[1];  //  120
   alignas(64) LineWord undo_head;   //  128  undo words ever stored; the next one goes to undo[undo_head % kUndoWords]
   std::uint64_t reserved3_zero[7];  //  136
   alignas(64) LineWord redo_tail;   //  192  of these, in the log; moved by the log's writer
   std::uint64_t reserved4_zero[7];  //  200
-  // Totals of all its owners, by AbortCause; and what they, and commits, were when the present owner came.
-  alignas(64) LineWord aborts[kLineAbortsMax];  //  256
-  std::uint64_t commits_before;                 //  384
-  std::uint64_t aborts_before[kLineAbortsMax];  //  392
-  std::uint64_t reserved5_zero[447];            //  520
+  alignas(
+      64) LineWord counts[kLineCountsMax];  // 256  by LineCount; written by the context's thread, and by its recovery
+  std::uint64_t counts_before[kLineCountsMax];  // 512  as they were when the present owner came
+  std::uint64_t reserved5_zero[416];            // 768
   LineWrite writes[kWritesMax];                 // 4096
   UndoWord undo[kUndoWords];
   std::byte redo[kRedoBytes];
+
+  void add(LineCount which, std::uint64_t amount) noexcept {
+    if constexpr (!platform::kCounts) return;
+    LineWord &cell = counts[static_cast<std::size_t>(which)];
+    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
+  }
+  [[nodiscard]] std::uint64_t count(LineCount which) const noexcept {
+    return counts[static_cast<std::size_t>(which)].load(std::memory_order_relaxed);
+  }
 };
 static_assert(offsetof(LineContextV1, status) == 64 && offsetof(LineContextV1, in_flight) == 96 &&
               offsetof(LineContextV1, undo_head) == 128 && offsetof(LineContextV1, redo_tail) == 192 &&
-              offsetof(LineContextV1, commits) == 120 && offsetof(LineContextV1, aborts) == 256 &&
-              offsetof(LineContextV1, commits_before) == 384 && offsetof(LineContextV1, aborts_before) == 392 &&
+              offsetof(LineContextV1, counts) == 256 && offsetof(LineContextV1, counts_before) == 512 &&
               offsetof(LineContextV1, writes) == 4096 &&
               offsetof(LineContextV1, undo) == 4096 + sizeof(LineWrite) * kWritesMax &&
               offsetof(LineContextV1, redo) == 4096 + sizeof(LineWrite) * kWritesMax + sizeof(UndoWord) * kUndoWords);
 static_assert(sizeof(LineContextV1) == 4096 + 128 * kWritesMax + 24 * kUndoWords + kRedoBytes &&
               std::is_standard_layout_v<LineContextV1>);
+
+// Adds a context's totals. count_of(LineCount): one of them.
+template <class CountOf>
+void add_line_counts(const CountOf &count_of, Counters *to) {
+  to->line_begins += count_of(LineCount::kBegins);
+  to->line_commits += count_of(LineCount::kCommits);
+  for (std::uint32_t i = 0; i < kAbortCauseCount; ++i)
+    to->line_aborts[i] += count_of(line_abort_count(static_cast<AbortCause>(i)));
+  to->hardware_commits += count_of(LineCount::kHardwareCommits);
+  to->escalations_capacity += count_of(LineCount::kForCapacity);
+  to->escalations_needs_pages += count_of(LineCount::kForPages);
+  to->escalations_attempts += count_of(LineCount::kForAttempts);
+  to->de_escalations += count_of(LineCount::kDeEscalations);
+}
 
 }  // namespace tmh::line

@@ -151,9 +151,8 @@ Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation, std
                                                std::memory_order_relaxed))
       continue;
     // relaxed: its owner alone counts
-    context.commits_before = context.commits.load(std::memory_order_relaxed);
-    for (std::size_t cause = 0; cause < kLineAbortsMax; ++cause)
-      context.aborts_before[cause] = context.aborts[cause].load(std::memory_order_relaxed);
+    for (std::size_t count = 0; count < kLineCountsMax; ++count)
+      context.counts_before[count] = context.counts[count].load(std::memory_order_relaxed);
     *number = i;
     return Errc::kOk;
   }
@@ -161,12 +160,9 @@ Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation, std
 }
 
 void LineMemory::count_in(Counters *out) const noexcept {
-  // relaxed: totals
   for (std::uint32_t i = 0; i < contexts_high(); ++i) {
     const LineContextV1 &context = contexts_[i];
-    out->line_commits += context.commits.load(std::memory_order_relaxed);
-    for (std::size_t cause = 0; cause < kAbortCauseCount; ++cause)
-      out->line_aborts[cause] += context.aborts[cause].load(std::memory_order_relaxed);
+    add_line_counts([&context](LineCount which) { return context.count(which); }, out);
   }
 }
 

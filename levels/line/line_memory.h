@@ -81,7 +81,7 @@ class LineMemory {
   // A context for a thread of this participant; kTooManyParticipants when all are taken, kDiskFull.
   [[nodiscard]] Errc take_context(std::uint32_t slot, std::uint64_t incarnation, std::uint32_t *number) noexcept;
   void give_back(std::uint32_t number) noexcept;
-  // Commits and aborts of all threads, ever.
+  // Adds the totals of all threads, ever.
   void count_in(Counters *out) const noexcept;
   // Disk blocks for entries [0, count) of the context's redo log, or for one of its rings: a commit must not find the disk full.
   [[nodiscard]] Errc allocate_writes(std::uint32_t number, std::uint32_t count) noexcept;

@@ -41,6 +41,15 @@ bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) 
   return true;
 }
 
+// The attempt in which the thread died is counted as what it came to. Twice is once.
+void settle_counts(LineContextV1 &context, bool is_committed) noexcept {
+  std::uint64_t ended = context.count(LineCount::kCommits);
+  for (std::uint32_t i = 0; i < kAbortCauseCount; ++i)
+    ended += context.count(line_abort_count(static_cast<AbortCause>(i)));
+  if (context.count(LineCount::kBegins) == ended) return;
+  context.add(is_committed ? LineCount::kCommits : line_abort_count(AbortCause::kDied), 1);
+}
+
 bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
   LineContextV1 &context = memory.context(number);
   LineStateV1 &state = memory.state();
@@ -50,6 +59,7 @@ bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
       state_of(status) == State::kCommitted && !platform::is_planted(platform::Planted::kRecoveryUndoes);
   settle_redo(context);  // also where its lines must wait for somebody who knows the segment: the log need not
   if (state_of(status) != State::kIdle && !recover_lines(memory, number, is_committed)) return false;
+  settle_counts(context, is_committed);
   platform::step(platform::Step::kLineRecovered);
   context.status.store(status_word(number_of(status), State::kIdle), std::memory_order_release);  // as its owner does
   context.in_flight.store(0, std::memory_order_release);

@@ -51,6 +51,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   policy_ = begin.policy;
   attempt_ = begin.attempt;
   is_query_ = begin.is_query;
+  context_->add(LineCount::kBegins, 1);
   is_running_ = true;
   is_doomed_ = false;
   cause_ = AbortCause::kNone;
@@ -87,13 +88,9 @@ void SoftwareThread::finish() noexcept {
     give_turn();
 }
 
-void SoftwareThread::abandon(AbortCause cause) noexcept {
-  if (!is_doomed_) doom(cause);
-  finish();
-}
+void SoftwareThread::abandon(AbortCause cause) noexcept { (void)end_aborted(cause); }
 
 void SoftwareThread::doom(AbortCause cause) noexcept {
-  count(context_->aborts[static_cast<std::size_t>(cause)]);
   platform::probe::abort(platform::probe::kLines, static_cast<std::uint32_t>(cause));
   cause_ = cause;
   status_ = status_of(cause);

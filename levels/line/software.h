@@ -28,7 +28,6 @@
 #include "levels/line/line_table.h"
 #include "levels/line/redo.h"
 #include "levels/line/upper.h"
-#include "platform/counting.h"
 
 namespace tmh::line {
 
@@ -102,6 +101,8 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] Errc error() const noexcept { return error_; }
   [[nodiscard]] std::uint64_t age() const noexcept { return age_; }
   [[nodiscard]] std::uint32_t context_number() const noexcept { return number_; }
+  // Its totals are this thread's to add to. REQUIRES: attached.
+  [[nodiscard]] LineContextV1 &context() noexcept { return *context_; }
   // What the running instance has read and written so far: for retry(), durability, counters.
   [[nodiscard]] std::span<const detail::LineSeen> reads() const noexcept {
     return {log_.data() + 1, static_cast<std::size_t>(log_top - log_.data())};
@@ -169,9 +170,6 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] AbortCause save_undo() noexcept;
   [[nodiscard]] bool has_undo_room(std::uint64_t head) const noexcept;
   Status end_aborted(AbortCause cause) noexcept;
-  static void count(LineWord &total) noexcept {  // relaxed: the context's owner alone counts
-    if constexpr (platform::kCounts) total.store(total.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
   void finish() noexcept;
 
   LineMemory &memory_;

@@ -43,7 +43,7 @@ Status SoftwareThread::commit() noexcept {
   if (is_doomed_) return end_aborted(cause_);
   if (writes_.empty()) {
     stamp_ = rv;
-    count(context_->commits);
+    context_->add(LineCount::kCommits, 1);
     platform::probe::commit(platform::probe::kLines, stamp_, 0);
     finish();
     return Status::kCommitted;
@@ -69,7 +69,6 @@ Status SoftwareThread::commit() noexcept {
     }
     return end_aborted(cause);
   }
-  count(context_->commits);
   platform::probe::commit(platform::probe::kLines, stamp_, writes_.size());
   finish();
   return Status::kCommitted;
@@ -132,6 +131,8 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
   // release: pairs with the acquire of whoever reads or locks the line next
   for (const LocalWrite &write : writes_) write.word->store(stamp_, std::memory_order_release);
   step(Step::kLineUnlock);
+  context_->add(LineCount::kCommits, 1);  // before IDLE: COMMITTED and not counted, recovery counts it
+  step(Step::kLineCounted);
   // release: a reader of IDLE may not see an earlier word of our lines
   context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
   // release: a checkpoint that sees it sees home
@@ -249,6 +250,7 @@ bool SoftwareThread::has_undo_room(std::uint64_t head) const noexcept {
 
 Status SoftwareThread::end_aborted(AbortCause cause) noexcept {
   if (!is_doomed_) doom(cause);
+  context_->add(line_abort_count(cause_), 1);
   finish();
   return Status::kAborted;
 }

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "levels/page/lines.h"
+#include "platform/counting.h"
 #include "platform/disk.h"
 #include "platform/fence.h"
 #include "platform/process.h"
@@ -135,6 +136,8 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage
   step(Step::kCommitLogged);
   if (memory_.log_state() != nullptr)
     memory_.log_state()->append_lsn[stamp & 1].store(log_end, std::memory_order_relaxed);
+  count_commit(stamp);
+  step(Step::kCommitCounted);
   state.clock.store(stamp, std::memory_order_release);  // the commit point; pairs with begins, and see oldest_pin()
   // After the clock: whoever acquires it and reads the clock then finds every entry below it published.
   state.log_published.store(state.log_head.load(std::memory_order_relaxed), std::memory_order_release);
@@ -142,6 +145,26 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage
   unfolded_count_ += writes.size();
   step(Step::kCommitPublished);
   return stamp;
+}
+
+// Before the commit point, under the lock: who dies in between leaves the lock to somebody who repairs.
+void ConsistencyTree::count_commit(std::uint64_t stamp) noexcept {
+  if constexpr (!platform::kCounts) return;
+  memory_.state().counting.store(counting_word(stamp, self_), std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: announced, not counted
+  memory_.participant(self_).add(storage::Count::kCommits, 1);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: counted, not published
+}
+
+// The dead holder's instance has ended by its count, and never was: its reaper ends it otherwise. Twice is once.
+void ConsistencyTree::take_count_back() noexcept {
+  DomainState &state = memory_.state();
+  const std::uint64_t counting = state.counting.load(std::memory_order_relaxed);
+  const auto slot = static_cast<std::uint32_t>(counting & 0xffff);
+  const std::uint64_t next = state.clock.load(std::memory_order_relaxed) + 1;
+  if (counting != counting_word(next, slot) || slot >= memory_.participants_high()) return;
+  storage::Participant &dead = memory_.participant(slot);
+  if (!dead.is_counted_running()) dead.add(storage::Count::kCommits, ~0ull);  // minus one
 }
 
 void ConsistencyTree::announce(PageId page) noexcept {
@@ -390,6 +413,7 @@ void ConsistencyTree::repair() noexcept {
   step(Step::kRepairStart);
   DomainState &state = memory_.state();
   const std::uint64_t clock = state.clock.load(std::memory_order_relaxed);
+  take_count_back();
   state.free_version = 0;
   lists_.reset(self_);
   const std::uint32_t owners = std::max(memory_.participants_high(), self_ + 1);

@@ -90,6 +90,8 @@ class ConsistencyTree {
   void push_free(Slot slot) noexcept;
   void recycle(Slot slot) noexcept;
   void link(const Write &write, std::uint64_t stamp) noexcept;
+  void count_commit(std::uint64_t stamp) noexcept;
+  void take_count_back() noexcept;
   void unlink(Slot slot) noexcept;
   std::size_t send_home(Slot slot) noexcept;
   std::size_t collect_from(std::uint32_t owner, std::uint64_t up_to, std::size_t limit) noexcept;

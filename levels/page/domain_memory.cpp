@@ -415,7 +415,9 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
     record.waits_for.store(0, std::memory_order_relaxed);
     record.last_flush.store(0, std::memory_order_relaxed);
     record.line_waits_for.store(0, std::memory_order_relaxed);
-    for (auto &count : record.counts) count.store(0, std::memory_order_relaxed);
+    for (std::size_t count = 0; count < storage::kCountsMax; ++count)
+      record.counts_before[count].store(record.counts[count].load(std::memory_order_relaxed),
+                                        std::memory_order_relaxed);
     record.state.store(1, std::memory_order_release);
     if (i >= participants_high()) {
       // Nobody has ever looked at this slot's list, so whatever is there nobody vouches for.

@@ -243,12 +243,10 @@ void Engine::lock(LockContext context) noexcept {
 
 void Engine::reap(std::uint32_t slot) noexcept {
   step(Step::kReapStart);
+  finish_reaping(slot);
   storage::Participant &dead = memory_.participant(slot);
   DomainState &state = memory_.state();
-  if (dead.instance.load(std::memory_order_relaxed) != 0)
-    dead.add(
-        static_cast<Count>(static_cast<std::uint32_t>(Count::kAborts0) + static_cast<std::uint32_t>(AbortCause::kDied)),
-        1);
+  if (dead.is_counted_running()) dead.add(storage::abort_count(AbortCause::kDied), 1);
   tree_.release_reserved_of(slot);
   accesses_.remove_all(slot);
   if (lower_ != nullptr) lower_->reap(slot);
@@ -257,12 +255,37 @@ void Engine::reap(std::uint32_t slot) noexcept {
     platform::futex_wake(state.turn);
   dead.instance.store(0, std::memory_order_relaxed);
   dead.pin.store(kNoPin, std::memory_order_release);
-  for (std::size_t i = 0; i < std::size(state.retired_counts); ++i) {
-    state.retired_counts[i] += dead.counts[i].load(std::memory_order_relaxed);
-    dead.counts[i].store(0, std::memory_order_relaxed);
-  }
+  count_reaped(slot);
+  step(Step::kReapCounted);
   dead.state.store(0, std::memory_order_release);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: counted, and nobody's
+  state.reaping = 0;
   step(Step::kReapDone);
+}
+
+// Who died while reaping has perhaps counted that death, and not freed the slot: it comes first.
+void Engine::finish_reaping(std::uint32_t wanted) noexcept {
+  DomainState &state = memory_.state();
+  const auto slot = static_cast<std::uint32_t>(state.reaping_slot);
+  if (state.reaping == 0 || slot == wanted || slot >= memory_.participants_high()) return;
+  const storage::Participant &dead = memory_.participant(slot);
+  // Its slot may be free by now, or another's.
+  if (dead.incarnation.load(std::memory_order_relaxed) == state.reaping && dead.is_gone()) reap(slot);
+  state.reaping = 0;
+}
+
+// Each death once: the new total is there before the intent, and storing it twice is once.
+void Engine::count_reaped(std::uint32_t slot) noexcept {
+  DomainState &state = memory_.state();
+  const std::uint64_t incarnation = memory_.participant(slot).incarnation.load(std::memory_order_relaxed);
+  if (state.reaping != incarnation) {
+    state.reaped_next = state.reaped + 1;
+    state.reaping_slot = slot;
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: not begun
+    state.reaping = incarnation;
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: begun, and done again
+  }
+  state.reaped = state.reaped_next;
 }
 
 void Engine::reap_dead() noexcept {
@@ -271,7 +294,6 @@ void Engine::reap_dead() noexcept {
     storage::Participant &other = memory_.participant(i);
     if (i == slot_ || !other.is_gone()) continue;
     reap(i);
-    self().add(Count::kReaped, 1);
   }
 }
 
@@ -286,7 +308,6 @@ void Engine::reap_suspects(std::uint64_t now) noexcept {
     if (i == slot_ || !runs) continue;
     if (now < other.begin_ns.load(std::memory_order_relaxed) + kSuspectAfterNs || !other.is_gone()) continue;
     reap(i);
-    self().add(Count::kReaped, 1);
   }
 }
 
@@ -312,8 +333,6 @@ void Engine::detach() noexcept {
   tree_.release_reserved();
   storage::Participant &own = self();
   accesses_.remove_all(slot_);
-  for (std::size_t i = 0; i < std::size(memory_.state().retired_counts); ++i)
-    memory_.state().retired_counts[i] += own.counts[i].load(std::memory_order_relaxed);
   own.state.store(0, std::memory_order_release);
   unlock();
 }

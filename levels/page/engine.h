@@ -136,6 +136,8 @@ class Engine {
   void unlock() noexcept { memory_.state().lock.unlock(); }
   static bool slot_alive(void *context, std::uint32_t slot) noexcept;
   void reap(std::uint32_t slot) noexcept;
+  void finish_reaping(std::uint32_t wanted) noexcept;
+  void count_reaped(std::uint32_t slot) noexcept;
   void reap_suspects(std::uint64_t now_ns) noexcept;
   [[nodiscard]] storage::Participant &self() const noexcept { return memory_.participant(slot_); }
   [[nodiscard]] Errc choose_tracking(Tracking wanted) noexcept;

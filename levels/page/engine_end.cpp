@@ -15,6 +15,7 @@ namespace tmh::page {
 
 using platform::Step;
 using platform::step;
+using storage::abort_count;
 using storage::Count;
 using storage::kNoPin;
 
@@ -40,10 +41,6 @@ constexpr std::size_t kReservedAtLeast = 16, kReservedAtMost = 64;
 bool invalid_by(PageId page) noexcept {
   platform::probe::conflict(platform::probe::kPages, static_cast<std::uint64_t>(page));
   return false;
-}
-
-Count abort_count(AbortCause cause) noexcept {
-  return static_cast<Count>(static_cast<std::uint32_t>(Count::kAborts0) + static_cast<std::uint32_t>(cause));
 }
 }  // namespace
 
@@ -133,7 +130,8 @@ Engine::Outcome Engine::end() noexcept {
     adapt(outcome.cause == AbortCause::kValidation);
   } else {
     if (writes_.empty()) settle_private();
-    if (!query_) self().add(Count::kCommits, 1);
+    // What wrote is counted where it was published.
+    if (query_ || writes_.empty()) self().add(query_ ? Count::kQueryEnds : Count::kCommits, 1);
     platform::probe::commit(platform::probe::kPages, outcome.durable_at, writes_.size());
     self().add(Count::kPagesRead, kept_.size());
     adapt(false);

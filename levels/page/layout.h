@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "levels/storage/page_id.h"
+#include "levels/storage/participants.h"
 #include "platform/shared_lock.h"
 
 namespace tmh::page {
@@ -22,7 +23,7 @@ using storage::LineMask;
 using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
-inline constexpr std::uint32_t kStateVersion = 7;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kStateVersion = 8;  // changes with every change of what is in these files
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come for the lock.
@@ -54,6 +55,9 @@ struct alignas(64) DomainState {
   // repairs, which may link a version again that was home already, knows that no page has become unreadable at home since, and need not
   // look into the log.
   std::atomic<std::uint64_t> versioned_stamp;
+  // The commit that its committer has counted, or is about to: counting_word(). Newer than the clock: it died before it published, and repair()
+  // takes the count back.
+  std::atomic<std::uint64_t> counting;
   // line 2: rarely written
   alignas(64) std::atomic<std::uint32_t> participants_high;  // slots ever used
   std::atomic<std::uint32_t>
@@ -72,11 +76,22 @@ struct alignas(64) DomainState {
   std::uint64_t recalls;                // pages that level 2 took from level 1, and gave back: under the lock
   std::uint64_t releases;
   std::uint64_t reserved3_zero[2];
-  alignas(64) std::uint64_t retired_counts[32];  // totals of participants that have gone, by storage::Count
+  // line 4: under the lock. Deaths are counted once, though whoever counts may die: see Engine::reap().
+  alignas(64) std::uint64_t reaped;  // participants that died, and were cleaned up after
+  std::uint64_t reaped_next;         // what `reaped` becomes with the one that is being reaped
+  std::uint64_t reaping;             // its incarnation; 0: nobody is
+  std::uint64_t reaping_slot;
+  std::uint64_t reserved4_zero[4];
 };
 static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, participants_high) == 128);
-static_assert(offsetof(DomainState, free_version) == 192 && offsetof(DomainState, retired_counts) == 256);
-static_assert(sizeof(DomainState) == 512 && std::is_standard_layout_v<DomainState>);
+static_assert(offsetof(DomainState, free_version) == 192 && offsetof(DomainState, reaped) == 256);
+static_assert(sizeof(DomainState) == 320 && std::is_standard_layout_v<DomainState>);
+
+// DomainState::counting: 48 bits of the commit's timestamp, and its committer's slot.
+[[nodiscard]] constexpr std::uint64_t counting_word(std::uint64_t stamp, std::uint32_t slot) noexcept {
+  return stamp << 16 | slot;
+}
+static_assert(storage::kParticipantsMax <= 1u << 16);
 
 // Per page of a segment. A line each: neighbouring pages are often written by different processes.
 struct alignas(64) PageMeta {

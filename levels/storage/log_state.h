@@ -18,7 +18,7 @@
 namespace tmh::storage {
 
 inline constexpr std::uint64_t kLogStateMagic = 0x3130'5453'474f'4c54ull;  // "TLOGST01"
-inline constexpr std::uint32_t kLogStateVersion = 4;
+inline constexpr std::uint32_t kLogStateVersion = 5;
 
 // Everything before it is durable.
 struct FlushPoint {
@@ -34,6 +34,12 @@ struct FlushPoint {
 // puts the same records in the same order.
 struct LogCut {
   std::uint64_t line, clock;
+};
+
+// Of everything up to a FlushPoint; published with it, so a death counts a write wholly or not at all.
+struct LogTotals {
+  std::atomic<std::uint64_t> bytes, commits;
+  std::atomic<std::uint64_t> empty_flushes;  // nothing to write, the clocks had moved without commits
 };
 
 struct alignas(64) LogState {
@@ -71,9 +77,13 @@ struct alignas(64) LogState {
   // death leaves in it only makes log files come earlier.
   alignas(64) std::atomic<std::uint64_t> pending_bytes;
   std::atomic<std::uint32_t> line_waiters;  // threads of the level below that wait for durability: a hint
-  alignas(64) std::atomic<std::uint64_t> log_bytes;
-  std::atomic<std::uint64_t> log_commits, checkpoints, files_made;
-  std::atomic<std::uint64_t> empty_flushes;  // of `flushes`: nothing to write, the clocks had moved without commits
+  alignas(64) LogTotals totals[2];          // as `point`
+  std::atomic<std::uint64_t> checkpoints, files_made;
+
+  [[nodiscard]] std::uint64_t commits_written() const noexcept {
+    // acquire: pairs with the release in LogWriter::publish(), as for whoever inherits the lock
+    return totals[flushes.load(std::memory_order_acquire) & 1].commits.load(std::memory_order_relaxed);
+  }
 };
 static_assert(sizeof(LogState) <= kLogBlockBytes && std::is_standard_layout_v<LogState>);
 

@@ -138,11 +138,24 @@ Errc LogWriter::write() noexcept {
   return Errc::kOk;
 }
 
+// The totals as they are once `flushes` says so.
+void LogWriter::count(std::uint64_t flushes, std::uint64_t commits) noexcept {
+  const LogTotals &before = state_->totals[(flushes - 1) & 1];
+  LogTotals &after = state_->totals[flushes & 1];
+  const auto store = [](std::atomic<std::uint64_t> *to, const std::atomic<std::uint64_t> &from, std::uint64_t more) {
+    to->store(from.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);  // `flushes` releases it
+  };
+  store(&after.bytes, before.bytes, end_ - start_);
+  store(&after.commits, before.commits, commits);
+  store(&after.empty_flushes, before.empty_flushes, end_ == start_ ? 1 : 0);
+}
+
 void LogWriter::publish(FlushPoint point, std::uint64_t commits) noexcept {
   const std::uint64_t flushes = state_->flushes.load(std::memory_order_relaxed) + 1;
   point.lsn = end_;
   state_->point[flushes & 1] = point;
   std::memcpy(tails_ + (flushes & 1) * kLogBlockBytes, buffer_.get(), end_ - block_);
+  count(flushes, commits);
   step(Step::kLogPointFilled);
   state_->flushes.store(flushes, std::memory_order_release);  // whoever inherits the lock sees point and tail
   step(Step::kLogPointCounted);
@@ -159,9 +172,6 @@ void LogWriter::publish(FlushPoint point, std::uint64_t commits) noexcept {
     passed.clock = point.clock;
     state_->passed_count = count + 1;
   }
-  if (end_ == start_) state_->empty_flushes.fetch_add(1, std::memory_order_relaxed);
-  state_->log_bytes.fetch_add(end_ - start_, std::memory_order_relaxed);
-  state_->log_commits.fetch_add(commits, std::memory_order_relaxed);
   announce();
   step(Step::kLogPublished);
   start_ = end_;

@@ -63,6 +63,7 @@ class LogWriter {
   [[nodiscard]] Lsn end() const noexcept { return end_; }
 
  private:
+  void count(std::uint64_t flushes, std::uint64_t commits) noexcept;
   [[nodiscard]] Errc make_place(std::size_t bytes) noexcept;
   [[nodiscard]] RecordHeaderV1 placed(RecordHeaderV1 fields) const noexcept;
   [[nodiscard]] std::byte *cursor() const noexcept { return buffer_.get() + (end_ - block_); }

@@ -1,10 +1,13 @@
 // levels/storage/participants.h -- the table of participants: processes attached to a domain, and their threads with views of their own.
-// Shape:     tmh.participants: kParticipantsMax records of 512 bytes, sparse; a participant is named by its slot. Rebuildable.
+// Shape:     tmh.participants: kParticipantsMax records of 768 bytes, sparse; a participant is named by its slot. Rebuildable.
 // Invariant: a slot is freed only under the domain lock, so a dead lock holder's slot keeps its meaning until it is inherited.
 // Ordering:  pin is the only word on which isolation depends: announced seq_cst, see levels/page/consistency.h.
 // Sharing:   line 0 is written at attach and detach; line 1 by its owner at each instance (others read it when collecting); line 2 by
-//            others when they fail an instance; counters by the owner only (relaxed), so they cost no shared line; line 7 by its owner at
-//            commits, by others when they collect for it.
+//            others when they fail an instance; counters by the owner only (relaxed), so they cost no shared line, and of a dead one by
+//            whoever holds the domain lock; line 7 by its owner at commits, by others when they collect for it.
+// Counting:  totals belong to the slot and only grow, whoever has it: nothing is handed over at an end or a death. An instance counts as begun
+//            by one store and as ended by one more, so death leaves at most one begun that has not ended, which reap() ends as kDied. A
+//            commit that others can see is counted before it is published (DomainState::counting), so a death leaves both or neither.
 // Contexts:  reading is async-signal-safe.
 // Source:    DESIGN sections 8 and 9. The thesis had a fixed array of 16 (appendix A.1, item 3).
 #pragma once
@@ -22,10 +25,10 @@
 namespace tmh::storage {
 
 inline constexpr std::uint32_t kParticipantsMax =
-    1u << 16;  // 32 MiB of address space, used memory follows the number attached
+    1u << 16;  // 48 MiB of address space, used memory follows the number attached
 inline constexpr std::uint64_t kNoPin = ~0ull;
 
-// Owner-written totals. Order is part of the layout.
+// Owner-written totals of a slot. Order is part of the layout.
 enum class Count : std::uint32_t {
   kBegins,
   kCommits,
@@ -38,14 +41,18 @@ enum class Count : std::uint32_t {
   kFaultsSignal,
   kFaultsKernel,
   kLockRecoveries,
-  kReaped,
   kTurns,
   kThreadViewInstances,
   kThreadViewFallbacks,
   kIrrevocables,
+  kQueryEnds,  // queries that ended well
   kEnd
 };
-static_assert(static_cast<std::uint32_t>(Count::kEnd) <= 32);
+inline constexpr std::size_t kCountsMax = 32;
+static_assert(static_cast<std::size_t>(Count::kEnd) <= kCountsMax);
+[[nodiscard]] constexpr Count abort_count(AbortCause cause) noexcept {
+  return static_cast<Count>(static_cast<std::uint32_t>(Count::kAborts0) + static_cast<std::uint32_t>(cause));
+}
 
 // Level 2's versions that were committed from one slot and are not home yet, in commit order (levels/page/version_lists.h). Under the
 // domain lock, but for the number, which may be read at any time.
@@ -76,7 +83,7 @@ struct alignas(64) Participant {
   std::atomic<std::uint32_t> accesses;                     // eager: first entry in the access table, 0: none
   std::atomic<std::uint32_t> in_line_mode;                 // 1: its views are those of RTM; its owner's, for tools
   // lines 3 to 6: totals
-  alignas(64) std::atomic<std::uint64_t> counts[32];
+  alignas(64) std::atomic<std::uint64_t> counts[kCountsMax];
   // line 7: the list of the slot's versions, which stays when the slot changes hands; and durability: its owner's, log writers read it.
   // In domains that are not durable nobody touches the latter.
   alignas(64) VersionList versions;
@@ -86,6 +93,8 @@ struct alignas(64) Participant {
   // With a level below: the same as waits_for on its clock, of the thread that came last. A hint, for group commit.
   std::atomic<std::uint64_t> line_waits_for;
   std::uint64_t reserved4_zero[3];
+  // lines 8 to 11: counts as they were when the participant came
+  alignas(64) std::atomic<std::uint64_t> counts_before[kCountsMax];
 
   void add(Count which, std::uint64_t amount) noexcept {
     if constexpr (!platform::kCounts) return;
@@ -94,6 +103,16 @@ struct alignas(64) Participant {
   }
   [[nodiscard]] std::uint64_t count(Count which) const noexcept {
     return counts[static_cast<std::uint32_t>(which)].load(std::memory_order_relaxed);
+  }
+  // Of the participant that has the slot.
+  [[nodiscard]] std::uint64_t own_count(Count which) const noexcept {
+    return count(which) - counts_before[static_cast<std::uint32_t>(which)].load(std::memory_order_relaxed);
+  }
+  // Is an instance counted as begun, and not as ended? REQUIRES: one's own record, or the domain lock and a dead owner.
+  [[nodiscard]] bool is_counted_running() const noexcept {
+    std::uint64_t ended = count(Count::kCommits) + count(Count::kQueryEnds);
+    for (std::uint32_t i = 0; i < kAbortCauseCount; ++i) ended += count(abort_count(static_cast<AbortCause>(i)));
+    return count(Count::kBegins) + count(Count::kQueries) != ended;
   }
   // REQUIRES: the slot cannot change hands meanwhile (it is one's own, or the folder lock is held).
   [[nodiscard]] bool is_alive() const noexcept { return platform::alive({pid, start_time}); }
@@ -106,9 +125,30 @@ struct alignas(64) Participant {
     return state.load(std::memory_order_relaxed) == 1 && incarnation.load(std::memory_order_relaxed) == seen;
   }
 };
-static_assert(sizeof(Participant) == 512 && offsetof(Participant, pin) == 64 &&
+static_assert(sizeof(Participant) == 768 && offsetof(Participant, pin) == 64 &&
               offsetof(Participant, failed_instance) == 128);
-static_assert(offsetof(Participant, counts) == 192 && offsetof(Participant, versions) == 448);
+static_assert(offsetof(Participant, counts) == 192 && offsetof(Participant, versions) == 448 &&
+              offsetof(Participant, counts_before) == 512);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+// Adds a slot's totals. count_of(Count): one of them.
+template <class CountOf>
+void add_counts(const CountOf &count_of, Counters *to) {
+  to->begins += count_of(Count::kBegins);
+  to->commits += count_of(Count::kCommits);
+  to->queries += count_of(Count::kQueries);
+  for (std::uint32_t i = 0; i < kAbortCauseCount; ++i)
+    to->aborts[i] += count_of(abort_count(static_cast<AbortCause>(i)));
+  to->pages_read += count_of(Count::kPagesRead);
+  to->pages_written += count_of(Count::kPagesWritten);
+  to->lines_written += count_of(Count::kLinesWritten);
+  to->faults_signal += count_of(Count::kFaultsSignal);
+  to->faults_kernel += count_of(Count::kFaultsKernel);
+  to->lock_recoveries += count_of(Count::kLockRecoveries);
+  to->starvation_turns += count_of(Count::kTurns);
+  to->thread_view_instances += count_of(Count::kThreadViewInstances);
+  to->thread_view_fallbacks += count_of(Count::kThreadViewFallbacks);
+  to->irrevocables += count_of(Count::kIrrevocables);
+}
 
 }  // namespace tmh::storage

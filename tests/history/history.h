@@ -24,6 +24,9 @@ enum class Outcome : std::uint8_t {
   kUnknown = 3,  // its process died before it could say
 };
 
+// Which engine ran it, as far as it got to say so; the checker asks all alike.
+enum class RanAt : std::uint8_t { kUnknown = 0, kLines = 1, kHardware = 2, kPages = 3 };
+
 struct Operation {
   enum class Type : std::uint8_t { kRead = 1, kWrite = 2 };
   Type type = Type::kRead;
@@ -51,6 +54,11 @@ struct Instance {
   Kind kind = Kind::kUpdate;
   Outcome outcome = Outcome::kCommitted;
   std::vector<Operation> operations;  // in program order
+  // Beside the point for the checker.
+  RanAt ran_at = RanAt::kUnknown;
+  std::uint32_t attempt = 0;  // earlier attempts of the same update, which are the entries before it
+  bool was_ending = false;    // its body was done
+  bool gave_up = false;       // ... and wanted to abort
 };
 
 struct History {

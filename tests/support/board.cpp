@@ -40,6 +40,11 @@ void Player::jostle() {
   while (attempts_->load(std::memory_order_relaxed) == before && monotonic_ns() < until_ns) sched_yield();
 }
 
+history::RanAt Player::where_it_runs() const {
+  if (tmh::detail::hardware_run.depth != 0) return history::RanAt::kHardware;
+  return domain().depth() != 0 ? history::RanAt::kPages : history::RanAt::kLines;
+}
+
 namespace {
 // Through the instance of level 1 or of a thread's view if one is running, as tmh::field does; else plain.
 std::uint64_t get(const std::uint64_t &word) {

@@ -100,6 +100,7 @@ class Player {
   template <class Body>
   Status attempt_at(const Site &site, const Body &body);
   void jostle();
+  [[nodiscard]] history::RanAt where_it_runs() const;
   void attempt_ended(Status status) {
     if (must_commit_ && status != Status::kCommitted) ADD_FAILURE() << "an irrevocable instance aborted";
     must_commit_ = false;
@@ -120,16 +121,19 @@ class Player {
 template <class Body>
 Status Player::attempt_at(const Site &site, const Body &body) {
   tmh::detail::Attempts attempts(site);
-  for (;;) {
-    lane_.begin(history::Kind::kUpdate);
+  for (std::uint32_t attempt = 0;; ++attempt) {
+    lane_.begin(history::Kind::kUpdate, attempt);
     attempts.begin();
     bool committed = false;
     try {
+      lane_.ran_at(where_it_runs());
       body();
+      lane_.ending();
       committed = attempts.end();
     } catch (const tmh::detail::LineAbort &) {
       attempts.unwound();
     } catch (const GivenUp &) {
+      lane_.ending(true);
       (void)attempts.threw();
       lane_.end(history::Outcome::kAborted);
       attempt_ended(Status::kAborted);
@@ -157,10 +161,13 @@ Status Player::attempt(const Body &body) {
   domain().begin();
   Status status = Status::kAborted;
   try {
+    lane_.ran_at(history::RanAt::kPages);
     body();
+    lane_.ending();
     status = domain().end();
     if (status == Status::kAborted) ++conflicts_;
   } catch (const GivenUp &) {
+    lane_.ending(true);
     domain().abort();
   } catch (const tmh::detail::RetryNow &) {  // it had FAILED before it could become irrevocable
     status = domain().end();
@@ -193,11 +200,13 @@ void Player::query(const Body &body) {
   lane_.begin(history::Kind::kQuery);
   domain().begin_query();
   try {
+    lane_.ran_at(history::RanAt::kPages);
     body();
   } catch (...) {
     domain().end_query();
     throw;
   }
+  lane_.ending();
   domain().end_query();
   lane_.end(history::Outcome::kCommitted);
   attempt_ended(Status::kCommitted);

@@ -31,10 +31,13 @@ void Lane::append(const Entry &entry) {
   header_->entry_count.store(index + 1, std::memory_order_release);
 }
 
-void Lane::begin(history::Kind kind) {
+void Lane::begin(history::Kind kind, std::uint32_t attempt) {
   const auto type = kind == history::Kind::kQuery ? Entry::Type::kBeginQuery : Entry::Type::kBeginUpdate;
-  append({type, monotonic_ns(), 0});
+  append({type, monotonic_ns(), attempt});
 }
+
+void Lane::ran_at(history::RanAt where) { append({Entry::Type::kRanAt, 0, static_cast<history::Value>(where)}); }
+void Lane::ending(bool gives_up) { append({gives_up ? Entry::Type::kGivingUp : Entry::Type::kEnding, 0, 0}); }
 
 void Lane::read(history::Cell cell, history::Value value) { append({Entry::Type::kRead, cell, value}); }
 void Lane::write(history::Cell cell, history::Value value) { append({Entry::Type::kWrite, cell, value}); }
@@ -78,6 +81,7 @@ history::History Recorder::read() const {
         instance.id = {first_process_ + index, number++};
         instance.begin_ns = entry.cell_or_ns;
         instance.kind = entry.type == Entry::Type::kBeginQuery ? history::Kind::kQuery : history::Kind::kUpdate;
+        instance.attempt = static_cast<std::uint32_t>(entry.value);
         instance.outcome = history::Outcome::kUnknown;
         result.instances.push_back(instance);
         continue;
@@ -90,6 +94,15 @@ history::History Recorder::read() const {
           break;
         case Entry::Type::kWrite:
           instance.operations.push_back(history::write(entry.cell_or_ns, entry.value));
+          break;
+        case Entry::Type::kRanAt:
+          instance.ran_at = static_cast<history::RanAt>(entry.value);
+          break;
+        case Entry::Type::kGivingUp:
+          instance.gave_up = true;
+          [[fallthrough]];
+        case Entry::Type::kEnding:
+          instance.was_ending = true;
           break;
         case Entry::Type::kCommitted:
         case Entry::Type::kAborted:

@@ -23,7 +23,10 @@ struct Entry {
     kRead = 3,
     kWrite = 4,
     kCommitted = 5,
-    kAborted = 6
+    kAborted = 6,
+    kRanAt = 7,
+    kEnding = 8,
+    kGivingUp = 9
   };
   Type type;
   std::uint64_t cell_or_ns;
@@ -46,9 +49,12 @@ class Lane {
   // Room for an instance of about this many entries? Workloads stop when there is none.
   [[nodiscard]] bool has_room(std::uint64_t entries) const noexcept;
 
-  void begin(history::Kind kind);
+  // attempt: earlier ones of the same update.
+  void begin(history::Kind kind, std::uint32_t attempt = 0);
+  void ran_at(history::RanAt where);
   void read(history::Cell cell, history::Value value);
   void write(history::Cell cell, history::Value value);
+  void ending(bool gives_up = false);
   void end(history::Outcome outcome);
 
  private:
