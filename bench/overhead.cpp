@@ -241,10 +241,10 @@ class Overhead {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  CLI::App app("What counting, timing and tracing cost when nobody looks", "overhead");
+  tmh::bench::CommandLine app("What counting, timing and tracing cost when nobody looks", "overhead");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured")->capture_default_str();
-  app.add_option("--transactions", options.transactions, "of a batch")->capture_default_str();
+  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str();
+  app.add_option("--transactions", options.transactions, "of a batch").capture_default_str();
   app.add_option("--worker", options.worker, "one measurement, of this work; used by the program itself");
   app.add_option("--domain", options.folder, "the domain of that");
   return tmh::bench::run_bench(app, argc, argv, [&] {
