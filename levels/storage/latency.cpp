@@ -23,7 +23,7 @@ std::size_t Histogram::bucket_of(std::uint64_t ns) noexcept {
 }
 
 std::uint64_t Histogram::last_ns(std::size_t bucket) noexcept {
-  if (bucket + 1 >= kBuckets) return ~0ull;
+  if (bucket >= kBuckets - 1) return ~0ull;
   if (bucket < kLinear) return (bucket + 1) * kUnitNs - 1;
   const std::size_t octave = (bucket - kLinear) / kPerOctave, in_octave = (bucket - kLinear) % kPerOctave;
   const std::uint64_t next_units = (kPerOctave + in_octave + 1) << (octave + kLinearBits - kPerOctaveBits);
