@@ -77,7 +77,6 @@ void Attempts::end_hardware() {
   hardware_run.context->add(line::LineCount::kHardwareCommits, 1);
   (void)line::RtmThread(*site.domain().lines()->hardware()).commit();
   platform::probe::commit(platform::probe::kLines, 0, 0);
-  site.add(SiteCount::kLineCommits, 1);
   site.add(SiteCount::kHardwareCommits, 1);
   if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kHardware);
   learn_line_commit(site, *hardware_run.context);

@@ -17,7 +17,7 @@
 namespace tmh::detail {
 
 enum class SiteCount : std::uint32_t {
-  kLineCommits,
+  kLineCommits,  // in software
   kPageCommits,
   kLineAborts,
   kPageAborts,

@@ -64,6 +64,10 @@ void forget_in_child() noexcept {
 }
 [[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, forget_in_child);
 
+// Of the calling thread, once it has counted: a thread_local with a destructor is asked for its state at each use.
+constexpr std::size_t kNoShardYet = ~std::size_t{0};
+constinit thread_local std::size_t shard_here = kNoShardYet;
+
 // Shard numbers 0 to 31 belong to one thread at a time.
 std::atomic<std::uint32_t> free_shards{~0u};
 struct ShardOfThread {
@@ -80,7 +84,7 @@ struct ShardOfThread {
   }
   ~ShardOfThread() {
     if (number < 32) free_shards.fetch_or(1u << number, std::memory_order_release);
-    number = 32;
+    number = shard_here = 32;
   }
 };
 thread_local ShardOfThread shard_of_thread;
@@ -146,7 +150,9 @@ void SiteImpl::committed_at_lines(const hierarchy::Timed &timed, LatencyLevel le
 
 void SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
   if constexpr (!platform::kCounts) return;
-  const std::size_t number = shard_of_thread.number;
+  if (shard_here == kNoShardYet) [[unlikely]]
+    shard_here = shard_of_thread.number;
+  const std::size_t number = shard_here;
   auto &cell = shards_[number].totals[static_cast<std::size_t>(which)];
   if (number + 1 == kShards)
     cell.fetch_add(amount, std::memory_order_relaxed);
@@ -170,7 +176,7 @@ SiteReport SiteImpl::report() const {
   SiteReport report;
   report.name = name_;
   report.escalation = escalation_;
-  report.line_commits = total(SiteCount::kLineCommits);
+  report.line_commits = total(SiteCount::kLineCommits) + total(SiteCount::kHardwareCommits);
   report.page_commits = total(SiteCount::kPageCommits);
   report.line_aborts = total(SiteCount::kLineAborts);
   report.page_aborts = total(SiteCount::kPageAborts);

@@ -117,7 +117,17 @@ class Corpus {
     EXPECT_EQ(check.log, right == "clean" ? "sound" : right) << kind << ", " << what;
     EXPECT_TRUE(check.worst == "damaged" || (check.structure == "sound" && check.worst == check.log))
         << kind << ", " << what << ": structure " << check.structure << ", worst " << check.worst;
-    for (const auto &[name, bytes] : files_) write_file(path(name), bytes);
+    for (const auto &[name, bytes] : files_)
+      if (path(name) != log_path()) write_file(path(name), bytes);
+    put_log_back();
+  }
+
+  // What was cut recovery makes whole again with zeros, of which the undamaged file's rest consists, too.
+  void put_log_back() {
+    if (fs::exists(log_path()) && fs::file_size(log_path()) == log_.size())
+      patch_file(log_path(), 0, log_.substr(0, used() + 8192));
+    else
+      write_file(log_path(), log_);
   }
 
   void try_bytes(const std::string &kind, std::size_t at, const std::string &bytes) {
@@ -178,11 +188,14 @@ TEST(ToolCorpus, EveryFlippedByteOfTheLog) {
   });
 }
 
-TEST(ToolCorpus, LogCutAtEveryLength) {
-  const Table table = for_each_case(bytes_of_log, [](Corpus &corpus, std::size_t bytes) {
-    fs::resize_file(corpus.log_path(), bytes);
-    corpus.judge("cut log", "at " + std::to_string(bytes));
-  });
+// A third of the lengths, others with each seed: log_damage_test cuts at every one.
+TEST(ToolCorpus, LogCut) {
+  const Table table = for_each_case([](const Corpus &corpus) { return corpus.used() / 3; },
+                                    [](Corpus &corpus, std::size_t i) {
+                                      const std::size_t bytes = 3 * i + corpus.random() % 3;
+                                      fs::resize_file(corpus.log_path(), bytes);
+                                      corpus.judge("cut log", "at " + std::to_string(bytes));
+                                    });
   for (const auto &[verdict, times] : table.at("cut log"))
     EXPECT_TRUE(verdict.ends_with("check damaged")) << times << " cut files are not named: " << verdict;
 }
@@ -205,13 +218,15 @@ TEST(ToolCorpus, TheLogFileIsGone) {
                                       fs::remove(corpus.log_path());
                                       corpus.judge("log file removed", "");
                                     });
-  EXPECT_EQ(table.at("log file removed").begin()->first, "recovery damaged, log verify damaged, check damaged");
+  EXPECT_EQ(table.at("log file removed").size(), 1U) << "as recovery says; only a later file would prove what it held";
 }
 
-TEST(ToolCorpus, EveryFlippedByteOfTheCheckpointFile) {
+// As above.
+TEST(ToolCorpus, FlippedByteOfTheCheckpointFile) {
   const char *kind = "flipped byte of the checkpoint file";
-  const Table table = for_each_case([](const Corpus &corpus) { return corpus.whole("tmh.checkpoint").size(); },
-                                    [kind](Corpus &corpus, std::size_t at) {
+  const Table table = for_each_case([](const Corpus &corpus) { return corpus.whole("tmh.checkpoint").size() / 3; },
+                                    [kind](Corpus &corpus, std::size_t i) {
+                                      const std::size_t at = 3 * i + corpus.random() % 3;
                                       patch_file(corpus.path("tmh.checkpoint"), at,
                                                  std::string(1, corpus.flipped(corpus.whole("tmh.checkpoint")[at])));
                                       corpus.judge(kind, "at " + std::to_string(at));
