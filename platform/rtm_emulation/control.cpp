@@ -32,6 +32,7 @@ bool has_rtm() noexcept {
 
 void in_child() noexcept {
   forget_thread();
+  forget_replacing();
   (void)register_thread();
 }
 

@@ -179,6 +179,8 @@ void replace_trapped(std::uint64_t rip) noexcept {
   g_replacing.clear(std::memory_order_release);
 }
 
+void forget_replacing() noexcept { g_replacing.clear(); }
+
 std::size_t patch_range(std::uint64_t begin, std::uint64_t end, std::uint64_t object_begin,
                         std::uint64_t object_end) noexcept {
   const auto *code = reinterpret_cast<const std::uint8_t *>(begin);

@@ -23,6 +23,7 @@ inline constexpr std::size_t kXbeginLength = 6;
 [[nodiscard]] bool is_patched(std::uint64_t rip) noexcept;
 // REQUIRES that an XBEGIN at `rip` has raised SIGILL. Where the code is shared with other processes it stays as it is.
 void replace_trapped(std::uint64_t rip) noexcept;
+void forget_replacing() noexcept;  // in a child of fork(): who was replacing is not there
 // Both answer how many were replaced now.
 std::size_t patch_range(std::uint64_t begin, std::uint64_t end, std::uint64_t object_begin,
                         std::uint64_t object_end) noexcept;

@@ -2,7 +2,7 @@
 #include "platform/rtm_emulation/system.h"
 
 // Written in assembly, so that a fault inside has one place to go on: the label behind, with rax as the answer. Every path keeps rsp. By words: a
-// line is compared in 5 ns, by repe cmpsb in 40; rep movsq takes longer to start than eight moves.
+// line is compared in 5 ns, by repe cmpsb in 9; copied in 2, by rep movsq in 12 (Intel Xeon, family 6, model 167).
 asm(R"(
   .text
   .globl tmh_rtm_copy_first

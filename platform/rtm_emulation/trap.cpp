@@ -140,6 +140,8 @@ Found instruction_at(std::uint64_t rip) noexcept {
   std::uint8_t bytes[3] = {};
   if (!try_copy_bytes(bytes, reinterpret_cast<const void *>(rip), 3)) return Found::kOther;
   if (bytes[0] == kXbeginBytes[0] && bytes[1] == kXbeginBytes[1]) return Found::kBegin;
+  // It was one when it trapped: another thread has replaced it since. Asked after the bytes were read, so that one of both says so.
+  if (bytes[0] == kHlt && is_patched(rip)) return Found::kBegin;
   if (bytes[0] == 0x0F && bytes[1] == 0x01 && bytes[2] == 0xD6) return Found::kTest;
   return bytes[0] == 0xC6 && bytes[1] == 0xF8 ? Found::kAbort : Found::kOther;
 }
@@ -224,7 +226,7 @@ bool set_kernel_action(int signal, const KernelAction &action) noexcept {
   return system_call(Call::kRtSigaction, static_cast<std::uint64_t>(signal), address_of(&action), 0, 8) == 0;
 }
 
-// As the program asked, but through us. An XBEGIN, replaced or not, may come in a handler of these signals: both stay deliverable there.
+// As the program asked, but through us. An XBEGIN may come in a handler of SIGSEGV, and raise it.
 bool install(int signal) noexcept {
   const struct sigaction &wanted = g_chained[signal].action;
   const bool has_handler = wanted.sa_handler != SIG_DFL && wanted.sa_handler != SIG_IGN;
@@ -295,7 +297,8 @@ void on_fault(int signal, siginfo_t *info, void *frame) noexcept {
     auto &flags = context->uc_mcontext.gregs[REG_EFL];
     switch (instruction_at(static_cast<std::uint64_t>(rip_of(*context)))) {
       case Found::kBegin:
-        replace_trapped(static_cast<std::uint64_t>(rip_of(*context)));
+        if (!is_patched(static_cast<std::uint64_t>(rip_of(*context))))
+          replace_trapped(static_cast<std::uint64_t>(rip_of(*context)));
         return begin_transaction(context);
       case Found::kTest:
         flags = (flags & ~static_cast<greg_t>(kArithmeticFlags)) | static_cast<greg_t>(kZeroFlag);
