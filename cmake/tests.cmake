@@ -48,18 +48,6 @@ if(TMH_HAVE_RTM_EMULATION)
   set_target_properties(tmh_elided_counters PROPERTIES C_STANDARD 11 RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endif()
 
-# What nearly every test includes from outside is parsed once; parsing is half of the time that building the tests takes otherwise. Not with
-# ccache: unless it is told to be careless about macros, it remembers nothing that uses a precompiled header.
-if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache")
-  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
-endif()
-set(tmh_test_headers <gtest/gtest.h> <algorithm> <atomic> <boost/interprocess/offset_ptr.hpp> <chrono> <cstdint> <filesystem> <fstream> <functional>
-                     <map> <memory> <optional> <random> <set> <sstream> <string> <thread> <vector>)
-if(TARGET tmh_test_support)
-  target_precompile_headers(tmh_test_support PRIVATE ${tmh_test_headers})
-endif()
-set(tmh_first_test "")  # the others use its precompiled header; that of the support does not fit (a library: -fPIC, not -fPIE)
-
 set(TMH_LONG_TEST_COST 100)  # what takes 20 s and more starts first, else everybody waits for it in the end
 foreach(source ${tmh_tests})
   get_filename_component(name "${source}" NAME_WE)
@@ -70,12 +58,6 @@ foreach(source ${tmh_tests})
     target_link_options(${name} PRIVATE LINKER:-z,lazy)
   else()
     target_link_libraries(${name} PRIVATE $<IF:$<TARGET_EXISTS:tmh_test_support>,tmh_test_support,tmh_test_common> GTest::gtest_main)
-    if(tmh_first_test)
-      target_precompile_headers(${name} REUSE_FROM ${tmh_first_test})
-    else()
-      target_precompile_headers(${name} PRIVATE ${tmh_test_headers})
-      set(tmh_first_test ${name})
-    endif()
   endif()
   if(name MATCHES "^libxac")
     target_link_libraries(${name} PRIVATE tmh::xac_static)
