@@ -326,6 +326,7 @@ class CommandLine {
         ->check(CLI::Range(1u, workloads::kWorkersMax));
     sub->add_option("--threads", run_.threads, "threads of each (1)")->check(CLI::Range(1u, workloads::kWorkersMax));
     CLI::Option *seconds = sub->add_option("--seconds", run_.seconds, "so long (2)");
+    check_seconds(seconds);
     sub->add_option("--operations", run_.operations, "so many operations of all workers, instead")
         ->excludes(seconds)
         ->check(check_number)
