@@ -218,9 +218,12 @@ TEST_F(RtmEmulation, WritesAreBoundedBySetsAndWays) {
       for (int i = 0; i < lines; ++i) pages[i * stride] = 1;
     });
   };
-  // One of the eight ways of the set may hold the stack's line, which these do not share: page offset 0.
+  // Sets are chosen by the offset in the page: half a page away from what the attempt stores on the stack.
+  const auto stack = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  pages = g_pages + (stack + 2048) % 4096 / 64 * 64;
   EXPECT_EQ(write(8, 4096), kRtmCommitted);
   EXPECT_EQ(write(9, 4096), 8u);
+  pages = g_pages;
   EXPECT_EQ(write(200, 64), kRtmCommitted);
   EXPECT_EQ(write(513, 64), 8u);
   set(&tmh_rtm_emulation_knobs::ways, 1);
