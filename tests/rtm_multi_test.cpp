@@ -252,6 +252,8 @@ class RtmRecallTest : public testing::TestWithParam<Holder> {};
 TEST_P(RtmRecallTest, PageIsTakenFromAHolderWithoutItsHelp) {
   if (const std::string why = why_no_rtm(); !why.empty()) GTEST_SKIP() << why;
   const Holder state = GetParam();
+  // Between two transactions, where they are emulated: who is stopped within a commit, which is no instant then, stops everybody's.
+  const bool stops_itself = state == Holder::kStopped && environment_number("TMH_RTM_STOPS_ITSELF", 0) != 0;
   const TempFolder folder;
   Shared<std::atomic<std::uint64_t>> counted;
   Shared<std::atomic<bool>> holds, stop;
@@ -266,11 +268,12 @@ TEST_P(RtmRecallTest, PageIsTakenFromAHolderWithoutItsHelp) {
       });
       counted->store(i);
       if (i >= 200) holds->store(true);
+      if (i == 200 && stops_itself) (void)raise(SIGSTOP);
       if (i >= 200 && state == Holder::kSleeping) (void)poll_until([&] { return stop->load(); });
     }
   });
   ASSERT_TRUE(poll_until([&] { return holds->load(); }));
-  if (state == Holder::kStopped) children.kill(holder, SIGSTOP);
+  if (state == Holder::kStopped && !stops_itself) children.kill(holder, SIGSTOP);
   if (state == Holder::kDead) children.bury(holder);
   expect_child("taker", [&] {
     const RtmTable table(folder.path(), hybrid_options(LineChoice::kSoftware));
@@ -291,7 +294,12 @@ TEST_P(RtmRecallTest, PageIsTakenFromAHolderWithoutItsHelp) {
     EXPECT_EQ(table.committed(3), 50U);
   });
   stop->store(true);
-  if (state == Holder::kStopped) children.kill(holder, SIGCONT);
+  const auto wakes_up = [&] {  // again, for a holder that had not stopped itself yet
+    if (!children.running(holder)) return true;
+    children.kill(holder, SIGCONT);
+    return false;
+  };
+  if (state == Holder::kStopped) (void)poll_until(wakes_up);
   if (state != Holder::kDead) children.expect_success();
   const RtmTable table(folder.path());
   const std::uint64_t value = table.committed(0);
