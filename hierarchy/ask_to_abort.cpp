@@ -3,8 +3,7 @@
 
 namespace tmh::hierarchy {
 
-Asked fail_running(page::DomainMemory &memory, storage::Participant &other) noexcept {
-  const std::uint64_t instance = other.instance.load(std::memory_order_relaxed);
+Asked fail_running(page::DomainMemory &memory, storage::Participant &other, std::uint64_t instance) noexcept {
   if (instance == 0) return Asked::kEnded;
   if (other.is_query.load(std::memory_order_relaxed) != 0) return Asked::kQuery;
   const std::uint32_t turn = memory.state().turn.load(std::memory_order_relaxed);
@@ -23,7 +22,7 @@ Asked ask_to_abort(page::Engine &engine, std::uint32_t slot, std::uint64_t incar
   const bool is_it = other.state.load(std::memory_order_relaxed) != 0 &&
                      other.incarnation.load(std::memory_order_relaxed) == incarnation &&
                      other.instance.load(std::memory_order_relaxed) == instance;
-  const Asked asked = is_it ? fail_running(memory, other) : Asked::kEnded;
+  const Asked asked = is_it ? fail_running(memory, other, instance) : Asked::kEnded;
   engine.unlock_domain();
   return asked;
 }

@@ -23,7 +23,8 @@ enum class Asked : std::uint8_t {
 };
 
 // REQUIRES the domain lock: who becomes irrevocable looks at both words under it.
-[[nodiscard]] Asked fail_running(page::DomainMemory &memory, storage::Participant &other) noexcept;
+[[nodiscard]] Asked fail_running(page::DomainMemory &memory, storage::Participant &other,
+                                 std::uint64_t instance) noexcept;
 // Instance `instance` of the participant that had this incarnation in `slot`. Takes the domain lock: waits for whoever holds it.
 [[nodiscard]] Asked ask_to_abort(page::Engine &engine, std::uint32_t slot, std::uint64_t incarnation,
                                  std::uint64_t instance) noexcept;

@@ -280,8 +280,9 @@ Release Directory::release(PageId page) noexcept {
 
 void Directory::fail_users(PageId page) noexcept {
   // Queries never abort, nor do irrevocable instances: they are waited for.
-  for_users(record(page).residents.load(std::memory_order_relaxed),
-            [&](storage::Participant &other) { (void)fail_running(memory_, other); });
+  for_users(record(page).residents.load(std::memory_order_relaxed), [&](storage::Participant &other) {
+    (void)fail_running(memory_, other, other.instance.load(std::memory_order_relaxed));
+  });
 }
 
 void Directory::repair() noexcept {

@@ -53,7 +53,10 @@ bool Attempts::begin_hardware() {
   LineDomain &lines = *site_.impl_->domain().lines();
   Errc error = Errc::kOk;
   line::SoftwareThread *software = lines.thread(&error);
-  if (software == nullptr) raise(error);
+  if (software == nullptr) {  // no context to count in: level 2 needs none
+    escalated_ = true;
+    return false;
+  }
   hardware_run.context = &software->context();
   line::RtmThread thread(*lines.hardware());
   runs_at_ = RunsAt::kHardware;

@@ -237,7 +237,9 @@ std::uint32_t LineDomain::give_to_hardware() noexcept {
 void LineDomain::open_ahead() noexcept {
   constexpr std::uint64_t kBlock = 16, kRunMax = 256;  // 0.2 ms under the lock
   const auto number = [](PageId page) { return static_cast<std::uint64_t>(page); };
+  std::uint64_t left = kRunMax;  // of all runs together
   for (const PageId page : fresh_) {
+    if (left == 0) break;
     const std::uint32_t segment = storage::segment_number(page);
     const std::uint64_t usable = memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
     const std::uint64_t first = static_cast<std::uint64_t>(storage::page_index(page)) / kBlock * kBlock;
@@ -245,7 +247,9 @@ void LineDomain::open_ahead() noexcept {
     if (begin >= ahead_begin_ && begin < ahead_end_) continue;
     // Not exactly behind: another process may have opened what lies between.
     const bool follows = begin >= ahead_end_ && number(begin) - number(ahead_end_) <= kRunMax;
-    const std::uint64_t run = follows ? std::min(2 * (number(ahead_end_) - number(ahead_begin_)), kRunMax) : kBlock;
+    const std::uint64_t wanted = follows ? 2 * (number(ahead_end_) - number(ahead_begin_)) : kBlock;
+    const std::uint64_t run = std::min(std::max(wanted, kBlock), left);
+    left -= run;
     for (std::uint64_t i = first; i < std::min(first + run, usable); ++i) {
       const PageId each = storage::page_id(segment, storage::PageIndex{i});
       if (!hardware_->is_open(each)) directory_.open_ahead(each);

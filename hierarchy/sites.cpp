@@ -521,6 +521,7 @@ Site::Site(const Domain &domain, std::string_view name, std::string_view escalat
     platform::fail(Errc::kNotInitialized, "a site of an empty domain handle");
     detail::raise(Errc::kNotInitialized);
   }
+  detail::check(impl->usable());
   Escalation chosen = impl->escalation();
   if (!escalation.empty() && parse(escalation, &chosen) != Errc::kOk) {
     platform::fail(Errc::kBadLevels,

@@ -165,6 +165,8 @@ void ConsistencyTree::take_count_back() noexcept {
   if (counting != counting_word(next, slot) || slot >= memory_.participants_high()) return;
   storage::Participant &dead = memory_.participant(slot);
   if (!dead.is_counted_running()) dead.add(storage::Count::kCommits, ~0ull);  // minus one
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: it counts as running until it is reaped
+  state.counting.store(0, std::memory_order_relaxed);   // before that: the next repair would take another one
 }
 
 void ConsistencyTree::announce(PageId page) noexcept {
