@@ -340,11 +340,14 @@ class CommandLine {
     sub->add_option("--reads", run_.read_percent, "operations of 100 that only read (the workload's own share)")
         ->check(CLI::Range(0, 100));
     sub->add_option("--seed", run_.seed, "of what workers draw (1)")->check(check_number);
-    sub->add_option("--level", run_.level, "line: level 1 only; page: level 2 only; hybrid: both (hybrid)")
-        ->transform(
-            CLI::CheckedTransformer(std::map<std::string, RunCommand::Level>{{"line", RunCommand::Level::kLine},
-                                                                             {"page", RunCommand::Level::kPage},
-                                                                             {"hybrid", RunCommand::Level::kHybrid}}));
+    const auto set_level = [this](const std::string &word) {
+      run_.level = word == "line"   ? RunCommand::Level::kLine
+                   : word == "page" ? RunCommand::Level::kPage
+                                    : RunCommand::Level::kHybrid;
+    };
+    sub->add_option_function<std::string>("--level", set_level,
+                                          "line: level 1 only; page: level 2 only; hybrid: both (hybrid)")
+        ->check(CLI::IsMember({"line", "page", "hybrid"}));
     add_spec<LineChoice>(sub, "--line-mode", &run_.line, "what runs level 1", line_values());
     add_spec<Durability>(sub, "--durability", &run_.durability, "when a commit survives a power cut",
                          durability_values());

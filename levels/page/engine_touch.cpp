@@ -419,7 +419,8 @@ void Engine::populate(PageId first, std::uint64_t page_count, bool is_write) noe
 
 void Engine::note_page(PageId page, PageKind kind) noexcept {
   LocalPage &l = local(page);
-  if (l.state == PageState::kPrivate || l.state == PageState::kGuarded) return;
+  // Closed: its guard, which page tables tell as something swapped out; behind the end of the file there are such pages, too.
+  if (l.state == PageState::kPrivate || l.state == PageState::kGuarded || is_closed(l)) return;
   // kAbsent here: touched, and reclaimed since. It was read, so it belongs to the read set.
   list_as(page, kind == PageKind::kPrivate ? PageState::kPrivate : PageState::kFile);
 }
