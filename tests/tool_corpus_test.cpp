@@ -76,17 +76,7 @@ using Table = std::map<std::string, std::map<std::string, std::uint64_t>>;  // k
 class Corpus {
  public:
   explicit Corpus(std::uint64_t seed) : random_(seed) {
-    storage::RecoveryReport report;
-    rig_.commit({{0, 0, 0, 1}});
-    rig_.sync();
-    EXPECT_EQ(rig_.recover(&report), Errc::kOk);
-    rig_.commit({{0, 1, 1, 2}, {1, 1, 9, 3}});
-    rig_.sync();
-    rig_.commit({{0, 2, 2, 4}, {0, 3, 3, 5}, {1, 4, 4, 6}}, 64);  // parts
-    rig_.commit({{1, 0, 511, 7}});
-    rig_.sync();
-    rig_.commit({{0, 0, 0, 8}, {0, 0, 1, 9}, {0, 0, 2, 10}});
-    rig_.commit({{0, 7, 100, 11}});
+    EXPECT_EQ(rig_.write_small_log(), Errc::kOk);
     ControlFile control = rig_.control();
     control.header.durability = static_cast<std::uint32_t>(Durability::kStrict);
     storage::seal(&control.header);

@@ -289,4 +289,19 @@ void LogRig::restore(const Files &files) {
   for (const auto &[name, bytes] : files) write_file(folder_ + "/" + name, bytes);
 }
 
+Errc LogRig::write_small_log() {
+  commit({{0, 0, 0, 1}});
+  sync();
+  storage::RecoveryReport report;
+  if (const Errc error = recover(&report); error != Errc::kOk) return error;
+  commit({{0, 1, 1, 2}, {1, 1, 9, 3}});
+  sync();
+  commit({{0, 2, 2, 4}, {0, 3, 3, 5}, {1, 4, 4, 6}}, 64);  // parts
+  commit({{1, 0, 511, 7}});
+  sync();
+  commit({{0, 0, 0, 8}, {0, 0, 1, 9}, {0, 0, 2, 10}});
+  commit({{0, 7, 100, 11}});
+  return Errc::kOk;
+}
+
 }  // namespace tmh::test

@@ -56,6 +56,9 @@ class LogRig {
   bool recycle();
 
   [[nodiscard]] Errc recover(storage::RecoveryReport *report, const storage::RecoveryOptions &options = {});
+  // The log that damage is done to: a few transactions, one of them in parts, the last ones not synced. Two generations: recovery reads from
+  // the older checkpoint when the newer one is damaged.
+  [[nodiscard]] Errc write_small_log();
   // Without the opening record, and the model stays as it is.
   [[nodiscard]] Errc recover_only(storage::RecoveryReport *report, const storage::RecoveryOptions &options = {});
   // Data files as they are now.

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <thread>
@@ -24,8 +25,10 @@ constexpr std::uint64_t kLookNs = 2'000'000;  // between the parent's looks at i
 constexpr std::uint64_t kPublishNs = 20'000'000;  // a killed process's site totals lack at most this
 constexpr auto relaxed = std::memory_order_relaxed;
 
-volatile sig_atomic_t stop_signals = 0;
-void count_signal(int) { stop_signals = stop_signals + 1; }
+// relaxed: nothing is published with it.
+std::atomic<std::uint32_t> stop_signals{0};
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);  // for the handler
+void count_signal(int) { stop_signals.fetch_add(1, std::memory_order_relaxed); }
 
 void pause_ns(std::uint64_t ns) {
   const timespec wait{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
@@ -50,7 +53,7 @@ void tell(ProcessState &process, const std::exception &error) {
 class StopSignals {
  public:
   StopSignals() {
-    stop_signals = 0;
+    stop_signals.store(0, std::memory_order_relaxed);
     struct sigaction action {};
     action.sa_handler = count_signal;
     (void)sigaction(SIGINT, &action, &old_int_);
@@ -221,13 +224,13 @@ bool Crew::look_for_dead() {
 void Crew::run() {
   const StopSignals signals;
   state_->phase.store(Phase::kOpening);
-  while (!look_for_dead() && !all_ready() && stop_signals == 0) pause_ns(kLookNs / 4);
+  while (!look_for_dead() && !all_ready() && stop_signals.load(std::memory_order_relaxed) == 0) pause_ns(kLookNs / 4);
   start_ns_ = now_ns();
   state_->phase.store(Phase::kRunning);
   const std::int64_t deadline = start_ns_ + static_cast<std::int64_t>(plan_.seconds * 1e9);
   while (!look_for_dead()) {
-    interrupted_ = interrupted_ || stop_signals != 0;
-    if (stop_signals > 1) kill_all();
+    interrupted_ = interrupted_ || stop_signals.load(std::memory_order_relaxed) != 0;
+    if (stop_signals.load(std::memory_order_relaxed) > 1) kill_all();
     const std::int64_t left = plan_.seconds > 0 ? deadline - now_ns() : static_cast<std::int64_t>(kLookNs);
     if (left <= 0 || interrupted_ || is_broken()) state_->phase.store(Phase::kStopping);
     pause_ns(left > 0 ? std::min(static_cast<std::uint64_t>(left), kLookNs) : kLookNs);
