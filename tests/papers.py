@@ -4,7 +4,7 @@
 --benches  `reproduce --quick` with tiny inputs writes JSON and CSV for every experiment, and a page with at least 12 plots, that names
            every table of the thesis and has ours beside it; the same command again runs nothing twice.
 --links    every link of its README leads to a file, and every table and experiment is named there; the trees take no more
-           library calls than the thesis's.
+           library calls than the thesis's; the READMEs' tables are what the results of the full run say.
 """
 import json
 import os
@@ -55,6 +55,28 @@ def check_links(root):
     return problems
 
 
+def check_numbers(root):
+    folder = os.path.join(root, PAPER)
+    sys.path.insert(0, os.path.join(folder, "reproduction"))
+    import experiments
+    import readme_numbers
+    results, problems = {}, []
+    for each in experiments.EXPERIMENTS:
+        path = os.path.join(folder, "results", "full", each.name + ".json")
+        if not os.path.exists(path):
+            return [f"results/full lacks {each.name}"]
+        with open(path, encoding="utf-8") as file:
+            results[each.name] = json.load(file)
+    blocks = 0
+    for path in readme_numbers.files(root, folder):
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        blocks += len(readme_numbers.BLOCK.findall(text))
+        if readme_numbers.rewritten(text, results) != text:
+            problems.append(f"{path}: its tables are not those of results/full: reproduce --numbers")
+    return problems if blocks >= len(readme_numbers.WRITERS) else problems + ["the READMEs lack tables of the full run"]
+
+
 def run(root, benches, out):
     command = [sys.executable, "-B", os.path.join(root, PAPER, "reproduce"), "--quick", "--tiny", "--build", benches, "--out", out]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -96,6 +118,13 @@ def self_test():
             problems.append("a good link is reported")
         if len(broken_links(folder, "[a](there) [b](nowhere#part)")) != 1:
             problems.append("a broken link is not reported")
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), PAPER, "reproduction"))
+    import readme_numbers
+    lines = {"lines-changed": {"rows": [{"section": "lines", "tree": "oak", "serial_lines": 1, "lines_added": 2, "lines_removed": 3, "calls_added": 4,
+                                         "calls_of_the_thesis": 5}]}}
+    written = readme_numbers.rewritten("a\n<!-- numbers lines-changed -->\nstale\n<!-- end of numbers -->\nb", lines)
+    if "| oak | 1 | 2 | 3 | 4 | 5 |" not in written or "stale" in written or not (written.startswith("a\n") and written.endswith("-->\nb")):
+        problems.append("a README's table is not written anew")
     if names_in_text("tables 4.3 to 4.5, C.10") != {"4.3", "4.4", "4.5", "C.10"}:
         problems.append("tables are misread")
     return problems
@@ -106,7 +135,7 @@ def main():
     if arguments == ["--self-test"]:
         problems = self_test()
     elif arguments[0] == "--links":
-        problems = check_links(arguments[1])
+        problems = check_links(arguments[1]) + check_numbers(arguments[1])
     else:
         problems = check_run(arguments[0], arguments[arguments.index("--benches") + 1], arguments[arguments.index("--out") + 1])
     print("\n".join(problems) or "papers: fine")
