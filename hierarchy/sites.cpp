@@ -14,6 +14,7 @@
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
 #include "platform/counting.h"
+#include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/probes.h"
 #include "platform/process.h"
@@ -163,6 +164,16 @@ void SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
 namespace {
 constexpr SiteCount count_of(AbortCause cause) noexcept {
   return static_cast<SiteCount>(static_cast<std::uint32_t>(SiteCount::kCauses) + static_cast<std::uint32_t>(cause));
+}
+
+struct EscalationCounts {
+  SiteCount of_site;
+  line::LineCount of_domain;
+};
+constexpr EscalationCounts counts_of_escalation(const FailedAttempt &failed) noexcept {
+  if (failed.over_capacity) return {SiteCount::kForCapacity, line::LineCount::kForCapacity};
+  if (failed.needs_pages) return {SiteCount::kForPages, line::LineCount::kForPages};
+  return {SiteCount::kForAttempts, line::LineCount::kForAttempts};
 }
 }  // namespace
 
@@ -480,6 +491,10 @@ void Attempts::failed_at_lines() {
 bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused, bool others_progressed) {
   SiteImpl &site = *site_.impl_;
   FailedAttempt failed{over_capacity, needs_pages, refused, ++attempts_};
+  line::LineContextV1 &context = runs_at_ == RunsAt::kHardware ? *hardware_run.context : line_run.thread->context();
+  const EscalationCounts counts = counts_of_escalation(failed);
+  const bool counts_early = platform::is_planted(platform::Planted::kEscalationEarly);
+  if (counts_early && attempts_ == 1) context.add(counts.of_domain, 1);
   if (failed.attempts > 1) failed.wasted_ns = platform::ns_of_ticks(platform::ticks() - first_ticks_);
   switch (hierarchy::next(site.escalation(), failed)) {
     case NextStep::kRetry:
@@ -498,17 +513,8 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
   }
   escalated_ = true;
   platform::probe::escalate(site.name().c_str(), failed.over_capacity ? 1 : failed.needs_pages ? 2 : 0, attempts_);
-  line::LineContextV1 &context = runs_at_ == RunsAt::kHardware ? *hardware_run.context : line_run.thread->context();
-  const auto count = [&](SiteCount of_site, line::LineCount of_domain) {
-    site.add(of_site, 1);
-    context.add(of_domain, 1);
-  };
-  if (failed.over_capacity)
-    count(SiteCount::kForCapacity, line::LineCount::kForCapacity);
-  else if (failed.needs_pages)
-    count(SiteCount::kForPages, line::LineCount::kForPages);
-  else
-    count(SiteCount::kForAttempts, line::LineCount::kForAttempts);
+  site.add(counts.of_site, 1);
+  if (!counts_early) context.add(counts.of_domain, 1);
   if (site.escalation().kind == EscalationKind::kAdaptive) site.learn(hierarchy::after_escalation(site.learned()));
   return false;
 }

@@ -164,7 +164,8 @@ void ConsistencyTree::take_count_back() noexcept {
   const std::uint64_t next = state.clock.load(std::memory_order_relaxed) + 1;
   if (counting != counting_word(next, slot) || slot >= memory_.participants_high()) return;
   storage::Participant &dead = memory_.participant(slot);
-  if (!dead.is_counted_running()) dead.add(storage::Count::kCommits, ~0ull);  // minus one
+  if (!dead.is_counted_running() && !platform::is_planted(platform::Planted::kCountNotTakenBack))
+    dead.add(storage::Count::kCommits, ~0ull);          // minus one
   std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: it counts as running until it is reaped
   state.counting.store(0, std::memory_order_relaxed);   // before that: the next repair would take another one
 }

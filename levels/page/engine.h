@@ -220,6 +220,7 @@ class Engine {
   // Coarse time in ends of instances, 1 to 255, wrapping: pages written again within two epochs are hot.
   [[nodiscard]] std::uint8_t epoch() const noexcept { return static_cast<std::uint8_t>(instance_ / 16 % 255 + 1); }
   void roll_back() noexcept;
+  void count_abort(AbortCause cause) noexcept;
   void finish_instance() noexcept;
   void adapt(bool conflicted) noexcept;
   [[nodiscard]] std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;

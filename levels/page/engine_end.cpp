@@ -125,8 +125,7 @@ Engine::Outcome Engine::end() noexcept {
   }
   if (outcome.status == Status::kAborted) {
     roll_back();
-    self().add(abort_count(outcome.cause), 1);
-    platform::probe::abort(platform::probe::kPages, static_cast<std::uint32_t>(outcome.cause));
+    count_abort(outcome.cause);
     adapt(outcome.cause == AbortCause::kValidation);
   } else {
     if (writes_.empty()) settle_private();
@@ -374,9 +373,14 @@ void Engine::roll_back() noexcept {
 void Engine::abort(AbortCause cause) noexcept {
   collect_touched();
   roll_back();
-  self().add(abort_count(cause), 1);
-  platform::probe::abort(platform::probe::kPages, static_cast<std::uint32_t>(cause));
+  count_abort(cause);
   finish_instance();
+}
+
+void Engine::count_abort(AbortCause cause) noexcept {
+  const bool is_wrong = platform::is_planted(platform::Planted::kAbortMiscounted);
+  self().add(abort_count(is_wrong ? AbortCause::kQueryWrote : cause), 1);
+  platform::probe::abort(platform::probe::kPages, static_cast<std::uint32_t>(cause));
 }
 
 void Engine::finish_instance() noexcept {
