@@ -23,6 +23,7 @@
 namespace tmh {
 
 constinit thread_local hierarchy::Sampler hierarchy::detail::samplers[3] __attribute__((tls_model("initial-exec")));
+constinit thread_local std::size_t detail::shard_here __attribute__((tls_model("initial-exec"))) = detail::kNoShardYet;
 
 namespace detail {
 
@@ -65,14 +66,11 @@ void forget_in_child() noexcept {
 }
 [[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, forget_in_child);
 
-// Of the calling thread, once it has counted: a thread_local with a destructor is asked for its state at each use.
-constexpr std::size_t kNoShardYet = ~std::size_t{0};
-constinit thread_local std::size_t shard_here = kNoShardYet;
-
-// Shard numbers 0 to 31 belong to one thread at a time.
+// Shard numbers below kOwnShards belong to one thread at a time.
 std::atomic<std::uint32_t> free_shards{~0u};
+static_assert(kOwnShards == 32);
 struct ShardOfThread {
-  std::size_t number = 32;
+  std::size_t number = kOwnShards;
   ShardOfThread() noexcept {
     std::uint32_t seen = free_shards.load(std::memory_order_relaxed);
     while (seen != 0) {
@@ -84,8 +82,8 @@ struct ShardOfThread {
     }
   }
   ~ShardOfThread() {
-    if (number < 32) free_shards.fetch_or(1u << number, std::memory_order_release);
-    number = shard_here = 32;
+    if (number < kOwnShards) free_shards.fetch_or(1u << number, std::memory_order_release);
+    number = shard_here = kOwnShards;
   }
 };
 thread_local ShardOfThread shard_of_thread;
@@ -149,16 +147,12 @@ void SiteImpl::committed_at_lines(const hierarchy::Timed &timed, LatencyLevel le
   latency_.record(level, AbortCause::kNone, platform::ns_of_ticks(took), timed.count);
 }
 
-void SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
-  if constexpr (!platform::kCounts) return;
-  if (shard_here == kNoShardYet) [[unlikely]]
+void SiteImpl::add_without_shard(SiteCount which, std::uint64_t amount) noexcept {
+  if (shard_here == kNoShardYet) {
     shard_here = shard_of_thread.number;
-  const std::size_t number = shard_here;
-  auto &cell = shards_[number].totals[static_cast<std::size_t>(which)];
-  if (number + 1 == kShards)
-    cell.fetch_add(amount, std::memory_order_relaxed);
-  else
-    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
+    if (shard_here < kOwnShards) return add(which, amount);
+  }
+  shards_[kOwnShards].totals[static_cast<std::size_t>(which)].fetch_add(amount, std::memory_order_relaxed);
 }
 
 namespace {

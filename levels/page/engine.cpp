@@ -36,6 +36,7 @@ constexpr int kTurnWaitsMax = 10;
 Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
     : memory_(memory),
       slot_(slot),
+      own_(memory.participant(slot)),
       lock_tag_(platform::lock_tag(slot, memory.participant(slot).incarnation.load(std::memory_order_relaxed))),
       detection_(detection),
       tree_(memory, slot, ConsistencyTree::Role::kKeepsSlots),

@@ -139,7 +139,7 @@ class Engine {
   void finish_reaping(std::uint32_t wanted) noexcept;
   void count_reaped(std::uint32_t slot) noexcept;
   void reap_suspects(std::uint64_t now_ns) noexcept;
-  [[nodiscard]] storage::Participant &self() const noexcept { return memory_.participant(slot_); }
+  [[nodiscard]] storage::Participant &self() const noexcept { return own_; }
   [[nodiscard]] Errc choose_tracking(Tracking wanted) noexcept;
   [[nodiscard]] Errc open_kernel_tracking() noexcept;
   [[nodiscard]] bool guards_work() noexcept;
@@ -251,6 +251,7 @@ class Engine {
 
   DomainMemory &memory_;
   const std::uint32_t slot_;
+  storage::Participant &own_;  // the slot's record
   const platform::LockTag lock_tag_;
   const Detection detection_;
   ConsistencyTree tree_;

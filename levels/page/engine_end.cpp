@@ -321,8 +321,9 @@ void Engine::settle_committed() noexcept {
     std::memcpy(twins_.data(l.twin), address_of(write.page), kPageBytes);
     if (!hot) l.unchanged_compares = kUselessComparesMax - kPendingCompares;
   }
-  self().add(Count::kPagesWritten, writes_.size());
-  self().add(Count::kLinesWritten, lines);
+  storage::Participant &own = self();
+  own.add(Count::kPagesWritten, writes_.size());
+  own.add(Count::kLinesWritten, lines);
   settle_private();
 }
 
