@@ -301,10 +301,19 @@ void Engine::sweep(std::uint64_t now_ns) noexcept {
   if (tree_.collect(kSweepAtMost) < kSweepAtMost) next_sweep_ns_ = now_ns + kSweepPeriodNs;
 }
 
+namespace {
+// Most instances write one line of a page, and std::popcount (std::has_single_bit, too) is a call into libgcc where nothing says that the
+// processor has POPCNT.
+std::uint64_t line_count(std::uint64_t lines) noexcept {
+  const bool is_one_or_none = (lines & (lines - 1)) == 0;
+  return is_one_or_none ? std::uint64_t{lines != 0} : static_cast<std::uint64_t>(std::popcount(lines));
+}
+}  // namespace
+
 void Engine::settle_committed() noexcept {
   std::uint64_t lines = 0;
   for (const Write &write : writes_) {
-    lines += static_cast<std::uint64_t>(std::popcount(write.lines));
+    lines += line_count(write.lines);
     if (!keeps()) continue;
     LocalPage &l = local(write.page);
     const bool hot = l.written_epoch != 0 && static_cast<std::uint8_t>(epoch() - l.written_epoch) <= 2;
