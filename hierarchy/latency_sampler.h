@@ -2,8 +2,8 @@
 // Shape:     a Sampler per thread and kind of attempt. The gap to the next timed attempt is random, uniform in [1, 2 * period - 1]: programs
 //            that do the same in turns are sampled fairly. The period follows the distance of attempts: 1 (each) where they are 13 us apart or
 //            more, kPeriodMax for the most frequent. A timed attempt counts as `period` of them.
-// Measured:  timing an attempt and recording it costs 25 ns in a virtual machine, per 13 us 0.2 %. Beside none (medians of 41 runs): instances of
-//            level 2 248 ns, sampled 251, all 272; of level 1 66, 66 and 91.
+// Measured:  timing an attempt and recording it costs 25 ns in a virtual machine: per 13 us 0.2 %, and of instances of 40 ns, the smallest, one in
+//            256 costs 0.25 % (one in 64: 1 %). All: level 2 248 ns became 272, level 1 66 became 91.
 // Contexts:  not between XBEGIN and XEND.
 // Source:    J. S. Vitter, An Efficient Algorithm for Sequential Random Sampling, 1987 (gaps instead of a coin for each).
 #pragma once
@@ -25,7 +25,7 @@ struct Timed {
 
 class Sampler {
  public:
-  static constexpr std::uint32_t kPeriodMax = 64;
+  static constexpr std::uint32_t kPeriodMax = 256;
   static constexpr std::uint64_t kGapTicks = 1u << 15;  // 8 to 16 us on processors of today
 
   [[nodiscard]] Timed next() noexcept { return --left_ != 0 ? Timed{} : fire(platform::ticks()); }

@@ -13,6 +13,7 @@
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/escalation.h"
 #include "hierarchy/latency_sampler.h"
+#include "platform/counting.h"
 
 namespace tmh::detail {
 
@@ -42,6 +43,11 @@ enum class SiteCount : std::uint32_t {
   kEnd = kCauses + kAbortCauseCount
 };
 
+// The calling thread's shard of every site's totals: a number below kOwnShards is its own; kOwnShards is shared by whoever comes too late for
+// one; kNoShardYet: it has not counted. A copy, because a thread_local with a destructor is asked for its state at each use.
+inline constexpr std::size_t kOwnShards = 32, kNoShardYet = ~std::size_t{0};
+extern constinit thread_local std::size_t shard_here __attribute__((tls_model("initial-exec")));
+
 class SiteImpl {
  public:
   SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation, BodyKind body)
@@ -70,7 +76,14 @@ class SiteImpl {
     if (learned_.load(std::memory_order_relaxed) != word) learned_.store(word, std::memory_order_relaxed);
   }
 
-  void add(SiteCount which, std::uint64_t amount) noexcept;
+  void add(SiteCount which, std::uint64_t amount) noexcept {
+    if constexpr (!platform::kCounts) return;
+    const std::size_t shard = shard_here;
+    if (shard >= kOwnShards) [[unlikely]]
+      return add_without_shard(which, amount);
+    auto &cell = shards_[shard].totals[static_cast<std::size_t>(which)];
+    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
+  }
   // May the next instance try a thread's view? A body that allocates ends its attempt there; after that so many instances do not try.
   [[nodiscard]] bool wants_thread_view() noexcept {
     if (is_plain()) return false;
@@ -88,8 +101,9 @@ class SiteImpl {
   }
 
  private:
+  void add_without_shard(SiteCount which, std::uint64_t amount) noexcept;
   static constexpr std::uint32_t kPlainAhead = 32;  // a lost attempt then costs 3 % of an instance
-  static constexpr std::size_t kShards = 33;  // the last one is shared by whoever comes too late for one of its own
+  static constexpr std::size_t kShards = kOwnShards + 1;
   struct alignas(64) Shard {
     std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(SiteCount::kEnd)> totals{};
   };

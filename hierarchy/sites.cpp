@@ -14,6 +14,7 @@
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
 #include "platform/counting.h"
+#include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/probes.h"
 #include "platform/process.h"
@@ -22,6 +23,7 @@
 namespace tmh {
 
 constinit thread_local hierarchy::Sampler hierarchy::detail::samplers[3] __attribute__((tls_model("initial-exec")));
+constinit thread_local std::size_t detail::shard_here __attribute__((tls_model("initial-exec"))) = detail::kNoShardYet;
 
 namespace detail {
 
@@ -64,14 +66,11 @@ void forget_in_child() noexcept {
 }
 [[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, forget_in_child);
 
-// Of the calling thread, once it has counted: a thread_local with a destructor is asked for its state at each use.
-constexpr std::size_t kNoShardYet = ~std::size_t{0};
-constinit thread_local std::size_t shard_here = kNoShardYet;
-
-// Shard numbers 0 to 31 belong to one thread at a time.
+// Shard numbers below kOwnShards belong to one thread at a time.
 std::atomic<std::uint32_t> free_shards{~0u};
+static_assert(kOwnShards == 32);
 struct ShardOfThread {
-  std::size_t number = 32;
+  std::size_t number = kOwnShards;
   ShardOfThread() noexcept {
     std::uint32_t seen = free_shards.load(std::memory_order_relaxed);
     while (seen != 0) {
@@ -83,8 +82,8 @@ struct ShardOfThread {
     }
   }
   ~ShardOfThread() {
-    if (number < 32) free_shards.fetch_or(1u << number, std::memory_order_release);
-    number = shard_here = 32;
+    if (number < kOwnShards) free_shards.fetch_or(1u << number, std::memory_order_release);
+    number = shard_here = kOwnShards;
   }
 };
 thread_local ShardOfThread shard_of_thread;
@@ -148,21 +147,27 @@ void SiteImpl::committed_at_lines(const hierarchy::Timed &timed, LatencyLevel le
   latency_.record(level, AbortCause::kNone, platform::ns_of_ticks(took), timed.count);
 }
 
-void SiteImpl::add(SiteCount which, std::uint64_t amount) noexcept {
-  if constexpr (!platform::kCounts) return;
-  if (shard_here == kNoShardYet) [[unlikely]]
+void SiteImpl::add_without_shard(SiteCount which, std::uint64_t amount) noexcept {
+  if (shard_here == kNoShardYet) {
     shard_here = shard_of_thread.number;
-  const std::size_t number = shard_here;
-  auto &cell = shards_[number].totals[static_cast<std::size_t>(which)];
-  if (number + 1 == kShards)
-    cell.fetch_add(amount, std::memory_order_relaxed);
-  else
-    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
+    if (shard_here < kOwnShards) return add(which, amount);
+  }
+  shards_[kOwnShards].totals[static_cast<std::size_t>(which)].fetch_add(amount, std::memory_order_relaxed);
 }
 
 namespace {
 constexpr SiteCount count_of(AbortCause cause) noexcept {
   return static_cast<SiteCount>(static_cast<std::uint32_t>(SiteCount::kCauses) + static_cast<std::uint32_t>(cause));
+}
+
+struct EscalationCounts {
+  SiteCount of_site;
+  line::LineCount of_domain;
+};
+constexpr EscalationCounts counts_of_escalation(const FailedAttempt &failed) noexcept {
+  if (failed.over_capacity) return {SiteCount::kForCapacity, line::LineCount::kForCapacity};
+  if (failed.needs_pages) return {SiteCount::kForPages, line::LineCount::kForPages};
+  return {SiteCount::kForAttempts, line::LineCount::kForAttempts};
 }
 }  // namespace
 
@@ -480,6 +485,10 @@ void Attempts::failed_at_lines() {
 bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused, bool others_progressed) {
   SiteImpl &site = *site_.impl_;
   FailedAttempt failed{over_capacity, needs_pages, refused, ++attempts_};
+  line::LineContextV1 &context = runs_at_ == RunsAt::kHardware ? *hardware_run.context : line_run.thread->context();
+  const EscalationCounts counts = counts_of_escalation(failed);
+  const bool counts_early = platform::is_planted(platform::Planted::kEscalationEarly);
+  if (counts_early && attempts_ == 1) context.add(counts.of_domain, 1);
   if (failed.attempts > 1) failed.wasted_ns = platform::ns_of_ticks(platform::ticks() - first_ticks_);
   switch (hierarchy::next(site.escalation(), failed)) {
     case NextStep::kRetry:
@@ -498,17 +507,8 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
   }
   escalated_ = true;
   platform::probe::escalate(site.name().c_str(), failed.over_capacity ? 1 : failed.needs_pages ? 2 : 0, attempts_);
-  line::LineContextV1 &context = runs_at_ == RunsAt::kHardware ? *hardware_run.context : line_run.thread->context();
-  const auto count = [&](SiteCount of_site, line::LineCount of_domain) {
-    site.add(of_site, 1);
-    context.add(of_domain, 1);
-  };
-  if (failed.over_capacity)
-    count(SiteCount::kForCapacity, line::LineCount::kForCapacity);
-  else if (failed.needs_pages)
-    count(SiteCount::kForPages, line::LineCount::kForPages);
-  else
-    count(SiteCount::kForAttempts, line::LineCount::kForAttempts);
+  site.add(counts.of_site, 1);
+  if (!counts_early) context.add(counts.of_domain, 1);
   if (site.escalation().kind == EscalationKind::kAdaptive) site.learn(hierarchy::after_escalation(site.learned()));
   return false;
 }

@@ -95,6 +95,13 @@ enum class Planted : std::uint32_t {
   kPagesBeforeLog = 1u << 19,     // a checkpoint of separate homes writes pages before the log
   kGateBlind = 1u << 20,          // 14: RTM does not look at pins
   kEpochStands = 1u << 21,        // 15, 16: a page leaves H without the epoch
+  // Counters.
+  kDeathUncounted = 1u << 22,     // the reaper does not end what the dead had begun
+  kDeathCountedTwice = 1u << 23,  // ... or ends it twice
+  kAbortMiscounted = 1u << 24,    // an abort counts as kQueryWrote
+  kQueryUncounted = 1u << 25,     // a query whose begin takes the domain lock is not counted
+  kEscalationEarly = 1u << 26,    // an escalation counts at the first attempt that fails, whatever comes of it
+  kCountNotTakenBack = 1u << 27,  // a commit that was counted and not published stays counted
 };
 void plant(std::uint32_t defects) noexcept;
 namespace detail {

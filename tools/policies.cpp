@@ -34,7 +34,7 @@ const char *meaning(Latency value) {
     case Latency::kOff:
       return "none";
     case Latency::kSampled:
-      return "each where they begin 13 us apart or more; of more frequent ones one of up to 64, which counts for so "
+      return "each where they begin 13 us apart or more; of more frequent ones one of up to 256, which counts for so "
              "many";
     case Latency::kFull:
       return "each; some 25 ns more per instance";

@@ -37,9 +37,10 @@ enum class Access : std::uint8_t { kRead = 1, kReadWrite = 2 };
 
 // Totals since the first of the present participants opened the domain: they are rebuildable, and go when the last participant leaves.
 // Units in the names.
-// Commits and ends of instances are exact, whoever was killed when: an instance that others can see is counted once, and one that was killed
-// before is an abort (kDied), once its participant has been cleaned up after. Then, with no instance running, begins is commits and aborts of
-// updates, and line_begins is line_commits and line_aborts. Of the other totals a killed process may leave out what it was doing.
+// Begins, commits, queries, aborts by cause and escalations are exact, whoever was killed when: an instance that others can see is counted once,
+// and one that was killed before is an abort (kDied), once its participant has been cleaned up after. Then, with no instance running, begins is
+// commits and aborts of updates, and line_begins is line_commits and line_aborts. Of the other totals (sizes, faults, aborts in RTM, ...) a killed
+// process may leave out what it was doing.
 struct Counters {
   std::uint64_t begins = 0, commits = 0, queries = 0;  // level 2: updates, updates that committed, queries begun
   std::uint64_t aborts[kAbortCauseCount] = {};         // level 2, by AbortCause

@@ -91,7 +91,7 @@ enum class ThreadViewUse : std::uint8_t {
 // How long instances take (Domain::latencies()): which attempts are timed.
 enum class Latency : std::uint8_t {
   kOff = 1,  // "off": none
-  // "sampled": each where they begin 13 us apart or more; of more frequent ones one of up to 64, which counts for so many. Default.
+  // "sampled": each where they begin 13 us apart or more; of more frequent ones one of up to 256, which counts for so many. Default.
   kSampled = 2,
   kFull = 3,  // "full": each; 25 ns per instance
 };

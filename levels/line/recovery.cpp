@@ -46,8 +46,9 @@ void settle_counts(LineContextV1 &context, bool is_committed) noexcept {
   std::uint64_t ended = context.count(LineCount::kCommits);
   for (std::uint32_t i = 0; i < kAbortCauseCount; ++i)
     ended += context.count(line_abort_count(static_cast<AbortCause>(i)));
-  if (context.count(LineCount::kBegins) == ended) return;
-  context.add(is_committed ? LineCount::kCommits : line_abort_count(AbortCause::kDied), 1);
+  if (context.count(LineCount::kBegins) == ended || platform::is_planted(platform::Planted::kDeathUncounted)) return;
+  context.add(is_committed ? LineCount::kCommits : line_abort_count(AbortCause::kDied),
+              platform::is_planted(platform::Planted::kDeathCountedTwice) ? 2 : 1);
 }
 
 bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {

@@ -250,7 +250,7 @@ bool SoftwareThread::has_undo_room(std::uint64_t head) const noexcept {
 
 Status SoftwareThread::end_aborted(AbortCause cause) noexcept {
   if (!is_doomed_) doom(cause);
-  context_->add(line_abort_count(cause_), 1);
+  context_->add(line_abort_count(is_planted(Planted::kAbortMiscounted) ? AbortCause::kQueryWrote : cause_), 1);
   finish();
   return Status::kAborted;
 }

@@ -123,6 +123,17 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp,
   state.log_head.store(at, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
 }
 
+namespace {
+// Before the commit point, under the lock: who dies in between leaves the lock to somebody who repairs.
+void count_commit(DomainMemory &memory, std::uint32_t slot, std::uint64_t stamp) noexcept {
+  if constexpr (!platform::kCounts) return;
+  memory.state().counting.store(counting_word(stamp, slot), std::memory_order_relaxed);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: announced, not counted
+  memory.participant(slot).add(storage::Count::kCommits, 1);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: counted, not published
+}
+}  // namespace
+
 std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage::Lsn log_end,
                                        std::uint64_t line) noexcept {
   DomainState &state = memory_.state();
@@ -136,7 +147,7 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage
   step(Step::kCommitLogged);
   if (memory_.log_state() != nullptr)
     memory_.log_state()->append_lsn[stamp & 1].store(log_end, std::memory_order_relaxed);
-  count_commit(stamp);
+  count_commit(memory_, self_, stamp);
   step(Step::kCommitCounted);
   state.clock.store(stamp, std::memory_order_release);  // the commit point; pairs with begins, and see oldest_pin()
   // After the clock: whoever acquires it and reads the clock then finds every entry below it published.
@@ -147,15 +158,6 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage
   return stamp;
 }
 
-// Before the commit point, under the lock: who dies in between leaves the lock to somebody who repairs.
-void ConsistencyTree::count_commit(std::uint64_t stamp) noexcept {
-  if constexpr (!platform::kCounts) return;
-  memory_.state().counting.store(counting_word(stamp, self_), std::memory_order_relaxed);
-  std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: announced, not counted
-  memory_.participant(self_).add(storage::Count::kCommits, 1);
-  std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: counted, not published
-}
-
 // The dead holder's instance has ended by its count, and never was: its reaper ends it otherwise. Twice is once.
 void ConsistencyTree::take_count_back() noexcept {
   DomainState &state = memory_.state();
@@ -164,7 +166,8 @@ void ConsistencyTree::take_count_back() noexcept {
   const std::uint64_t next = state.clock.load(std::memory_order_relaxed) + 1;
   if (counting != counting_word(next, slot) || slot >= memory_.participants_high()) return;
   storage::Participant &dead = memory_.participant(slot);
-  if (!dead.is_counted_running()) dead.add(storage::Count::kCommits, ~0ull);  // minus one
+  if (!dead.is_counted_running() && !platform::is_planted(platform::Planted::kCountNotTakenBack))
+    dead.add(storage::Count::kCommits, ~0ull);          // minus one
   std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: it counts as running until it is reaped
   state.counting.store(0, std::memory_order_relaxed);   // before that: the next repair would take another one
 }

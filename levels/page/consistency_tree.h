@@ -90,7 +90,6 @@ class ConsistencyTree {
   void push_free(Slot slot) noexcept;
   void recycle(Slot slot) noexcept;
   void link(const Write &write, std::uint64_t stamp) noexcept;
-  void count_commit(std::uint64_t stamp) noexcept;
   void take_count_back() noexcept;
   void unlink(Slot slot) noexcept;
   std::size_t send_home(Slot slot) noexcept;

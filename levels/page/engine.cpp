@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "levels/page/engine_thread.h"
+#include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/futex.h"
 #include "platform/steps.h"
@@ -35,6 +36,7 @@ constexpr int kTurnWaitsMax = 10;
 Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
     : memory_(memory),
       slot_(slot),
+      own_(memory.participant(slot)),
       lock_tag_(platform::lock_tag(slot, memory.participant(slot).incarnation.load(std::memory_order_relaxed))),
       detection_(detection),
       tree_(memory, slot, ConsistencyTree::Role::kKeepsSlots),
@@ -246,7 +248,9 @@ void Engine::reap(std::uint32_t slot) noexcept {
   finish_reaping(slot);
   storage::Participant &dead = memory_.participant(slot);
   DomainState &state = memory_.state();
-  if (dead.is_counted_running()) dead.add(storage::abort_count(AbortCause::kDied), 1);
+  if (dead.is_counted_running() && !platform::is_planted(platform::Planted::kDeathUncounted))
+    dead.add(storage::abort_count(AbortCause::kDied),
+             platform::is_planted(platform::Planted::kDeathCountedTwice) ? 2 : 1);
   tree_.release_reserved_of(slot);
   accesses_.remove_all(slot);
   if (lower_ != nullptr) lower_->reap(slot);

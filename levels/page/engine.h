@@ -139,7 +139,7 @@ class Engine {
   void finish_reaping(std::uint32_t wanted) noexcept;
   void count_reaped(std::uint32_t slot) noexcept;
   void reap_suspects(std::uint64_t now_ns) noexcept;
-  [[nodiscard]] storage::Participant &self() const noexcept { return memory_.participant(slot_); }
+  [[nodiscard]] storage::Participant &self() const noexcept { return own_; }
   [[nodiscard]] Errc choose_tracking(Tracking wanted) noexcept;
   [[nodiscard]] Errc open_kernel_tracking() noexcept;
   [[nodiscard]] bool guards_work() noexcept;
@@ -220,6 +220,7 @@ class Engine {
   // Coarse time in ends of instances, 1 to 255, wrapping: pages written again within two epochs are hot.
   [[nodiscard]] std::uint8_t epoch() const noexcept { return static_cast<std::uint8_t>(instance_ / 16 % 255 + 1); }
   void roll_back() noexcept;
+  void count_abort(AbortCause cause) noexcept;
   void finish_instance() noexcept;
   void adapt(bool conflicted) noexcept;
   [[nodiscard]] std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
@@ -250,6 +251,7 @@ class Engine {
 
   DomainMemory &memory_;
   const std::uint32_t slot_;
+  storage::Participant &own_;  // the slot's record
   const platform::LockTag lock_tag_;
   const Detection detection_;
   ConsistencyTree tree_;

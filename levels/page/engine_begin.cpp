@@ -7,6 +7,7 @@
 #include "levels/page/engine.h"
 #include "levels/page/engine_thread.h"
 #include "levels/page/lines.h"
+#include "platform/disk.h"
 #include "platform/prefetch.h"
 #include "platform/probes.h"
 #include "platform/process.h"
@@ -57,6 +58,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   if (!pin_without_lock()) {
     lock();
     step(Step::kBeginLocked);
+    if (is_query && platform::is_planted(platform::Planted::kQueryUncounted)) own.add(Count::kQueries, ~0ull);
     reap_suspects(platform::coarse_ns());
     tree_.collect(kCollectPerBegin);
     pull();

@@ -125,8 +125,7 @@ Engine::Outcome Engine::end() noexcept {
   }
   if (outcome.status == Status::kAborted) {
     roll_back();
-    self().add(abort_count(outcome.cause), 1);
-    platform::probe::abort(platform::probe::kPages, static_cast<std::uint32_t>(outcome.cause));
+    count_abort(outcome.cause);
     adapt(outcome.cause == AbortCause::kValidation);
   } else {
     if (writes_.empty()) settle_private();
@@ -302,10 +301,19 @@ void Engine::sweep(std::uint64_t now_ns) noexcept {
   if (tree_.collect(kSweepAtMost) < kSweepAtMost) next_sweep_ns_ = now_ns + kSweepPeriodNs;
 }
 
+namespace {
+// Most instances write one line of a page, and std::popcount (std::has_single_bit, too) is a call into libgcc where nothing says that the
+// processor has POPCNT.
+std::uint64_t line_count(std::uint64_t lines) noexcept {
+  const bool is_one_or_none = (lines & (lines - 1)) == 0;
+  return is_one_or_none ? std::uint64_t{lines != 0} : static_cast<std::uint64_t>(std::popcount(lines));
+}
+}  // namespace
+
 void Engine::settle_committed() noexcept {
   std::uint64_t lines = 0;
   for (const Write &write : writes_) {
-    lines += static_cast<std::uint64_t>(std::popcount(write.lines));
+    lines += line_count(write.lines);
     if (!keeps()) continue;
     LocalPage &l = local(write.page);
     const bool hot = l.written_epoch != 0 && static_cast<std::uint8_t>(epoch() - l.written_epoch) <= 2;
@@ -322,8 +330,9 @@ void Engine::settle_committed() noexcept {
     std::memcpy(twins_.data(l.twin), address_of(write.page), kPageBytes);
     if (!hot) l.unchanged_compares = kUselessComparesMax - kPendingCompares;
   }
-  self().add(Count::kPagesWritten, writes_.size());
-  self().add(Count::kLinesWritten, lines);
+  storage::Participant &own = self();
+  own.add(Count::kPagesWritten, writes_.size());
+  own.add(Count::kLinesWritten, lines);
   settle_private();
 }
 
@@ -374,9 +383,14 @@ void Engine::roll_back() noexcept {
 void Engine::abort(AbortCause cause) noexcept {
   collect_touched();
   roll_back();
-  self().add(abort_count(cause), 1);
-  platform::probe::abort(platform::probe::kPages, static_cast<std::uint32_t>(cause));
+  count_abort(cause);
   finish_instance();
+}
+
+void Engine::count_abort(AbortCause cause) noexcept {
+  const bool is_wrong = platform::is_planted(platform::Planted::kAbortMiscounted);
+  self().add(abort_count(is_wrong ? AbortCause::kQueryWrote : cause), 1);
+  platform::probe::abort(platform::probe::kPages, static_cast<std::uint32_t>(cause));
 }
 
 void Engine::finish_instance() noexcept {

@@ -28,26 +28,27 @@ inline constexpr std::uint32_t kParticipantsMax =
     1u << 16;  // 48 MiB of address space, used memory follows the number attached
 inline constexpr std::uint64_t kNoPin = ~0ull;
 
-// Owner-written totals of a slot. Order is part of the layout.
+// Owner-written totals of a slot. Order is part of the layout: what every instance writes is on one line.
 enum class Count : std::uint32_t {
   kBegins,
   kCommits,
   kQueries,
-  kAborts0,
-  kAbortsLast = kAborts0 + kAbortCauseCount - 1,
+  kQueryEnds,  // queries that ended well
   kPagesRead,
   kPagesWritten,
   kLinesWritten,
-  kFaultsSignal,
   kFaultsKernel,
+  kAborts0,
+  kAbortsLast = kAborts0 + kAbortCauseCount - 1,
+  kFaultsSignal,
   kLockRecoveries,
   kTurns,
   kThreadViewInstances,
   kThreadViewFallbacks,
   kIrrevocables,
-  kQueryEnds,  // queries that ended well
   kEnd
 };
+static_assert(static_cast<std::uint32_t>(Count::kAborts0) == 8);
 inline constexpr std::size_t kCountsMax = 32;
 static_assert(static_cast<std::size_t>(Count::kEnd) <= kCountsMax);
 [[nodiscard]] constexpr Count abort_count(AbortCause cause) noexcept {

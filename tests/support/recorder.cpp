@@ -34,10 +34,17 @@ void Lane::append(const Entry &entry) {
 void Lane::begin(history::Kind kind, std::uint32_t attempt) {
   const auto type = kind == history::Kind::kQuery ? Entry::Type::kBeginQuery : Entry::Type::kBeginUpdate;
   append({type, monotonic_ns(), attempt});
+  saw(Witness::Moment::kBeginning, static_cast<std::uint64_t>(kind));
 }
 
-void Lane::ran_at(history::RanAt where) { append({Entry::Type::kRanAt, 0, static_cast<history::Value>(where)}); }
-void Lane::ending(bool gives_up) { append({gives_up ? Entry::Type::kGivingUp : Entry::Type::kEnding, 0, 0}); }
+void Lane::ran_at(history::RanAt where) {
+  append({Entry::Type::kRanAt, 0, static_cast<history::Value>(where)});
+  saw(Witness::Moment::kRunning, static_cast<std::uint64_t>(where));
+}
+void Lane::ending(bool gives_up) {
+  append({gives_up ? Entry::Type::kGivingUp : Entry::Type::kEnding, 0, 0});
+  saw(Witness::Moment::kEnding, gives_up ? 1 : 0);
+}
 
 void Lane::read(history::Cell cell, history::Value value) { append({Entry::Type::kRead, cell, value}); }
 void Lane::write(history::Cell cell, history::Value value) { append({Entry::Type::kWrite, cell, value}); }
@@ -45,6 +52,7 @@ void Lane::write(history::Cell cell, history::Value value) { append({Entry::Type
 void Lane::end(history::Outcome outcome) {
   const auto type = outcome == history::Outcome::kCommitted ? Entry::Type::kCommitted : Entry::Type::kAborted;
   append({type, monotonic_ns(), 0});
+  saw(Witness::Moment::kEnded, static_cast<std::uint64_t>(outcome));
 }
 
 Recorder::Recorder(std::uint32_t lanes, std::uint64_t entries_per_lane, std::uint32_t first_process)

@@ -39,6 +39,14 @@ struct LaneHeader {
 
 }  // namespace detail
 
+// Is told what a lane records of an instance's course, after each entry: a Kind, a RanAt, whether it gives up, an Outcome.
+class Witness {
+ public:
+  enum class Moment : std::uint8_t { kBeginning, kRunning, kEnding, kEnded };
+  virtual ~Witness() = default;
+  virtual void saw(Moment moment, std::uint64_t what) = 0;
+};
+
 // One process's pen. Cheap to copy; REQUIRES that one thread uses it at a time.
 class Lane {
  public:
@@ -48,6 +56,8 @@ class Lane {
   [[nodiscard]] history::Value fresh_value() noexcept { return history::unique_value(process_, ++last_counter_); }
   // Room for an instance of about this many entries? Workloads stop when there is none.
   [[nodiscard]] bool has_room(std::uint64_t entries) const noexcept;
+  // REQUIRES: it outlives the lane and its copies.
+  void tell(Witness *witness) noexcept { witness_ = witness; }
 
   // attempt: earlier ones of the same update.
   void begin(history::Kind kind, std::uint32_t attempt = 0);
@@ -59,12 +69,16 @@ class Lane {
 
  private:
   void append(const detail::Entry &entry);
+  void saw(Witness::Moment moment, std::uint64_t what) {
+    if (witness_ != nullptr) witness_->saw(moment, what);
+  }
 
   detail::LaneHeader *header_;
   detail::Entry *entries_;
   std::uint64_t entries_max_;
   std::uint64_t last_counter_ = 0;
   std::uint32_t process_;
+  Witness *witness_ = nullptr;
 };
 
 class Recorder {
