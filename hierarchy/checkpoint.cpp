@@ -13,6 +13,7 @@
 
 #include "hierarchy/durable_domain.h"
 #include "levels/storage/log_files.h"
+#include "levels/storage/log_record.h"
 #include "platform/copy_data.h"
 #include "platform/failure.h"
 #include "platform/process.h"
@@ -130,6 +131,9 @@ Errc DurableDomain::checkpoint_locked() noexcept {
     if (const Errc error = write_changed_pages(); error != Errc::kOk) return error;
   if (const Errc error = sync_data_files(Pace::kGentle); error != Errc::kOk) return error;
   step(Step::kCheckpointSynced);
+  // The checkpoint promises the file of the next record (storage::promises_log_file()), also where the one before is full.
+  const storage::Lsn next_record = storage::place(start.lsn, storage::kRecordHeaderBytes, s.file_bytes);
+  if (const Errc error = log_->make_files_up_to(next_record + 1); error != Errc::kOk) return error;
   next.generation = s.generation;
   next.lsn = start.lsn;
   next.stamp = start.stamp();
@@ -240,8 +244,11 @@ Errc DurableDomain::copy_to(const std::string &folder) noexcept {
   CheckpointV1 start = checkpoint_file_.current();
   const LogState &s = state();
   if (const Errc error = copy_data_files(folder); error != Errc::kOk) return error;
-  const auto last_file = [&s] {
-    return storage::file_of(s.durable_lsn.load(std::memory_order_acquire) - 1, s.file_bytes);
+  // The file that the checkpoint promises belongs to the copy, also when nothing is in it yet.
+  const std::uint64_t promised =
+      storage::file_of(storage::place(start.lsn, storage::kRecordHeaderBytes, s.file_bytes), s.file_bytes);
+  const auto last_file = [&] {
+    return std::max(promised, storage::file_of(s.durable_lsn.load(std::memory_order_acquire) - 1, s.file_bytes));
   };
   const auto copy_log = [&](std::uint64_t first, std::uint64_t end) {
     Errc error = Errc::kOk;

@@ -132,6 +132,7 @@ Errc DurableDomain::salvage() noexcept {
       log.file_bytes != checkpoint.log_file_bytes)
     return Errc::kOk;
   const std::uint64_t before = log.commits_written();
+  if (const Errc error = memory_.reserve_links(); error != Errc::kOk) return error;
   page::ConsistencyTree(memory_, 0, page::ConsistencyTree::Role::kGivesBack).repair();
   const Errc error = salvage_log();
   if (error == Errc::kOk) recovery_.salvaged = log.commits_written() - before;
@@ -178,6 +179,7 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   page::DurableLog log(memory_, 0, platform::lock_tag(0, 0), group_);
   if (const Errc error = log.prepare_files(kFilesAhead); error != Errc::kOk) return error;
   if (const Errc error = log.write_open(report.open); error != Errc::kOk) return error;
+  if (const Errc error = promise_log_file(); error != Errc::kOk) return error;
   for (auto &lsn : s.append_lsn) lsn.store(s.durable_lsn.load(std::memory_order_relaxed), std::memory_order_relaxed);
   // The first record is nobody's commit; nor do its bytes and its write count.
   for (auto *total : {&s.totals[0].bytes, &s.totals[0].commits, &s.totals[0].empty_flushes})
@@ -187,6 +189,15 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   std::memcpy(memory_.log_tails(), memory_.log_tails() + storage::kLogBlockBytes, storage::kLogBlockBytes);
   s.magic = storage::kLogStateMagic;
   return Errc::kOk;
+}
+
+// Before anybody commits: from now on the log has a durable record. Without it the only log file could vanish and nothing would tell.
+Errc DurableDomain::promise_log_file() noexcept {
+  CheckpointV1 next = checkpoint_file_.current();
+  next.durable_lsn = state().durable_lsn.load(std::memory_order_relaxed);
+  const Errc error = checkpoint_file_.store(next);
+  step(Step::kRecoveryPromised);
+  return error;
 }
 
 void DurableDomain::attach(std::uint32_t slot) noexcept {

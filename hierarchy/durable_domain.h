@@ -67,6 +67,7 @@ class DurableDomain {
   [[nodiscard]] Errc salvage() noexcept;
   [[nodiscard]] Errc salvage_log() noexcept;
   [[nodiscard]] Errc init_log_state(const storage::RecoveryReport &report) noexcept;
+  [[nodiscard]] Errc promise_log_file() noexcept;
   [[nodiscard]] Errc checkpoint_locked() noexcept;
   [[nodiscard]] bool collect_up_to(std::uint64_t fence, std::uint64_t patience_ns) noexcept;
   [[nodiscard]] std::uint64_t move_fence() noexcept;

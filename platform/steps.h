@@ -61,6 +61,7 @@ namespace tmh::platform {
   X(kCheckpointStored, "checkpoint-stored")        /* checkpoint file written, log files not recycled */   \
   X(kRecoverySalvaged, "recovery-salvaged")        /* the dead's last commits are in the log */            \
   X(kRecoveryReplayed, "recovery-replayed")        /* data files and checkpoint hold everything */         \
+  X(kRecoveryPromised, "recovery-promised")        /* the checkpoint says that this record is there */     \
   X(kRecoveryDone, "recovery-done")                /* new generation's first record is durable */          \
   X(kLineLock, "line-lock")                        /* level 1: written lines locked, no stamp yet */       \
   X(kLineRedo, "line-redo")                        /* durable: its record is in the ring, not shown */     \

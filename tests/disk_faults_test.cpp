@@ -316,6 +316,60 @@ TEST_F(LogFileLossTest, TruncatedLogFileIsNoticedByTheNextCommit) {
   lose([](const std::string &file) { ASSERT_EQ(truncate(file.c_str(), 0), 0); });
 }
 
+// The domain was not closed. All of its log files, which mostly is one, go while nobody looks.
+class WholeLogLossTest : public DiskFaultsTest {
+ protected:
+  void crash_after(const std::function<void(World &, Worker &)> &body) {
+    set_up_domain();
+    in_child("victim", [&](World &world, Worker &worker) {
+      body(world, worker);
+      _exit(testing::Test::HasFailure() ? 1 : 0);
+    });
+    for (const auto &found : std::filesystem::directory_iterator(folder_.path())) {
+      const std::string name = found.path().filename().string();
+      if (name.starts_with("tmh.log.") && name != "tmh.log.state") std::filesystem::remove(found.path());
+    }
+  }
+  void expect_missing() {
+    expect_child("reopen", [&] {
+      std::error_code ec;
+      const tmh::Domain domain = tmh::Domain::open(folder_.path(), options_, ec);
+      EXPECT_EQ(ec, make_error_code(Errc::kLogMissing)) << ec.message();
+    });
+  }
+};
+
+TEST_F(WholeLogLossTest, AfterCommitsIsNoticedByTheNextOpen) {
+  crash_after([](World &, Worker &worker) {
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(worker.update(true));
+  });
+  expect_missing();
+}
+
+TEST_F(WholeLogLossTest, AfterACheckpointAndMoreCommitsIsNoticedByTheNextOpen) {
+  crash_after([](World &world, Worker &worker) {
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(worker.update(true));
+    world.domain().checkpoint();
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(worker.update(true));
+  });
+  expect_missing();
+}
+
+TEST_F(WholeLogLossTest, OfHybridDomainsIsNoticedByTheNextOpen) {
+  options_.levels = Levels::kHybrid;
+  crash_after([](World &, Worker &worker) {
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(worker.update(true));
+  });
+  expect_missing();
+}
+
+TEST_F(WholeLogLossTest, AfterACleanCloseLosesNothing) {
+  set_up_domain();
+  for (const auto &found : std::filesystem::directory_iterator(folder_.path()))
+    if (found.path().filename().string().starts_with("tmh.log.")) std::filesystem::remove(found.path());
+  expect_whole("without its log files");
+}
+
 // --- permissions --------------------------------------------------------------------------------------------------------------
 
 constexpr uid_t kNobody = 65534;

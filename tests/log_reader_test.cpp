@@ -219,6 +219,41 @@ TEST_F(LogReaderTest, MissingFileThatWasDurableIsAnError) {
   expect_damage(read_from(from), Errc::kLogMissing, from.lsn);
 }
 
+// The only file: no later one exists, and with nothing read no record says that the log was durable beyond.
+TEST_F(LogReaderTest, MissingFileThatTheCheckpointPromisesIsAnError) {
+  const auto without_files = [this] {
+    const auto files = rig_.snapshot();
+    for (std::uint64_t i = 0; i < 3; ++i) fs::remove(rig_.log_path(i));
+    Reading reading = read();
+    rig_.restore(files);
+    return reading;
+  };
+  expect_damage(without_files(), Errc::kLogMissing, kFirstLsn);  // its opening record was durable
+  commit_some(3);
+  rig_.checkpoint(true);
+  EXPECT_EQ(without_files().error, Errc::kOk) << "closed cleanly: no log is needed";
+  RecoveryReport report;
+  ASSERT_EQ(rig_.recover_only(&report), Errc::kOk);
+  EXPECT_EQ(without_files().error, Errc::kOk) << "nobody has committed: the opening record is not written";
+  ASSERT_EQ(rig_.recover(&report), Errc::kOk);
+  expect_damage(without_files(), Errc::kLogMissing, report.next_lsn);
+  commit_some(3);
+  rig_.checkpoint();
+  expect_damage(without_files(), Errc::kLogMissing, rig_.end());
+}
+
+TEST_F(LogReaderTest, MissingFileBehindAFullOneIsPromisedByACheckpointAtItsEnd) {
+  fill_file();
+  CheckpointFile file;
+  ASSERT_EQ(file.open(folder_.path(), rig_.control().header.domain_id), Errc::kOk);
+  CheckpointV1 from = file.current();
+  from.lsn = from.durable_lsn = LogRig::kFileBytes;
+  fs::remove(rig_.log_path(1));
+  expect_damage(read_from(from), Errc::kLogMissing, LogRig::kFileBytes + 4096);
+  from.is_clean = 1;
+  EXPECT_EQ(read_from(from).error, Errc::kOk);
+}
+
 TEST_F(LogReaderTest, CutFileIsTheEndOrMissing) {
   commit_some(6);
   const Lsn at = rig_.transactions()[3].begin;

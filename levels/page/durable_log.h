@@ -74,7 +74,9 @@ class DurableLog {
   [[nodiscard]] std::uint64_t line_clock() const noexcept { return lower_ == nullptr ? 0 : lower_->clock(); }
   [[nodiscard]] LowerLog *lower() const noexcept { return lower_; }
   [[nodiscard]] ChangedPages &changed() noexcept { return changed_; }
-  // Makes log files until the next `files_ahead` * file_bytes have room.
+  // Makes log files until every byte before `end` has one, whose name is durable.
+  [[nodiscard]] Errc make_files_up_to(storage::Lsn end) noexcept;
+  // The same for the next `files_ahead` * file_bytes.
   [[nodiscard]] Errc prepare_files(std::uint64_t files_ahead) noexcept;
   // Writes whatever is published, without any lock. REQUIRES: alone in the domain.
   [[nodiscard]] Errc write_alone() noexcept;
@@ -120,7 +122,6 @@ class DurableLog {
   [[nodiscard]] Errc fail_log(Errc error) noexcept;
   [[nodiscard]] Errc lead(std::uint64_t stamp, std::uint64_t line) noexcept;
   [[nodiscard]] Errc make_file() noexcept;
-  [[nodiscard]] Errc make_files_up_to(storage::Lsn end) noexcept;
   void await_company() const noexcept;
   void follow(std::uint32_t event) noexcept;
   [[nodiscard]] bool sleep(std::uint32_t event, long timeout_ns) noexcept;

@@ -46,6 +46,12 @@ std::string checkpoint_path(const std::string &folder) { return folder + "/tmh.c
 
 void seal(CheckpointV1 *slot) noexcept { slot->crc = slot_crc(*slot); }
 
+bool promises_log_file(const CheckpointV1 &slot) noexcept {
+  const bool is_recovery_mark = slot.durable_lsn == slot.lsn && slot.previous_generation != 0 &&
+                                open_position(slot.previous_end, slot.log_file_bytes) == slot.lsn;
+  return slot.is_clean == 0 && !is_recovery_mark;
+}
+
 Errc verify_checkpoint(const CheckpointV1 &slot, std::uint64_t index, std::string *why) {
   const auto refuse = [&](Errc code, const char *text) {
     *why = "slot " + std::to_string(index) + ": " + text;

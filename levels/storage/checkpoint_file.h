@@ -47,6 +47,9 @@ static_assert(std::has_unique_object_representations_v<CheckpointV1>);
 // it is damage), kCorrupt.
 [[nodiscard]] Errc verify_checkpoint(const CheckpointV1 &slot, std::uint64_t index, std::string *why);
 void seal(CheckpointV1 *slot) noexcept;
+// Was the log file of the record at `lsn` there, and its name durable, before this slot was written? Then its absence is a loss. Not said by a
+// clean slot, which needs no log, nor by a recovery's first one, which is older than the opening record.
+[[nodiscard]] bool promises_log_file(const CheckpointV1 &slot) noexcept;
 
 class CheckpointFile {
  public:

@@ -21,6 +21,7 @@ LogReader::LogReader(LogSource *source, const CheckpointV1 &from, Depth depth) n
       start_(from.lsn),
       end_(from.lsn),
       durable_lsn_(from.durable_lsn),
+      first_file_promised_(promises_log_file(from)),
       generation_(from.generation),
       generation_max_(from.generation),
       stamp_(from.stamp) {}
@@ -184,6 +185,8 @@ Errc LogReader::judge_end() noexcept {
   if (at < durable_lsn_) proof = {Errc::kLogDamaged, "the log was durable up to LSN " + std::to_string(durable_lsn_)};
   if (missing && proof.error == Errc::kOk && source_->has_file_behind(file_of(at, file_bytes_)))
     proof = {Errc::kLogMissing, "a later log file exists"};
+  if (missing && !read_any_ && first_file_promised_ && proof.error == Errc::kOk)
+    proof = {Errc::kLogMissing, "it was there when the checkpoint was written, which is not one of a clean close"};
   ended_ = true;
   if (proof.error == Errc::kOk) return Errc::kOk;
   if (missing) return refuse(Errc::kLogMissing, "the file is gone, but " + proof.what);

@@ -7,7 +7,8 @@
 //            before; whose parts are complete, in order and of the size that the commit says.
 // Proofs:    the checkpoint's durable_lsn lies beyond; a valid record further on (in any file) says that the log was durable beyond when
 //            it was written; the opening record says that the generation before ended later; a log file of a higher index, where a whole
-//            file is missing; a valid record in a file whose header is wrong.
+//            file is missing; the checkpoint itself, where the file at its LSN is missing (promises_log_file()); a valid record in a file
+//            whose header is wrong.
 // Errors:    kLogDamaged, kLogMissing: the detail names file, offset and LSN. kNotADomain, kForeignVersion: a log file of another domain or
 //            version in the log's way. kIo.
 // Sharing:   one thread; nobody writes the log.
@@ -33,7 +34,7 @@ class LogReader {
     kWhole,  // looks for proofs behind the end in every file there is
     kBrief   // only where the log ends: for a log that was closed cleanly, so that opening it costs nothing
   };
-  // Of `from`, these count: lsn, generation, stamp, durable_lsn. REQUIRES: source is open and outlives the reader.
+  // Of `from`, these count: lsn, generation, stamp, durable_lsn, and what promises_log_file() looks at. REQUIRES: source is open and outlives the reader.
   LogReader(LogSource *source, const CheckpointV1 &from, Depth depth) noexcept;
 
   // The next valid record; record->at is null at the end. Its bytes stay until the next call (a kFileEnd's may be gone already: it has
@@ -79,6 +80,7 @@ class LogReader {
   std::uint64_t file_bytes_;
   Lsn start_, end_;
   std::uint64_t durable_lsn_;
+  bool first_file_promised_;
   std::uint32_t generation_, generation_max_;
   std::uint64_t stamp_;  // of the last commit
   Parts parts_;

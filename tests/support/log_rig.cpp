@@ -270,7 +270,12 @@ Errc LogRig::recover(storage::RecoveryReport *report, const storage::RecoveryOpt
   header.time_ns = time_ns_;
   storage::write_open_record(reinterpret_cast<std::byte *>(record.data()), header, report->open);
   append(record);
-  return Errc::kOk;
+  sync();
+  CheckpointFile file;
+  if (const Errc error = file.open(folder_, control_->header.domain_id); error != Errc::kOk) return error;
+  CheckpointV1 promise = file.current();
+  promise.durable_lsn = durable_;
+  return file.store(promise);
 }
 
 LogRig::Files LogRig::snapshot() const {

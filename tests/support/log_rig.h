@@ -1,7 +1,8 @@
 // tests/support/log_rig.h -- a domain's folder without a domain: control file, data files, checkpoint and a log, written by the test, and
 // a model that knows what every recovery must give.
 // Shape:     commit() appends to the log (write, no sync); sync() makes it durable and later records say so; recover() runs the recovery
-//            under test and writes the opening record, as a domain does. The model is the list of transactions in the log's order.
+//            under test, writes the opening record and stores the checkpoint that promises it, as a domain does. The model is the list of
+//            transactions in the log's order.
 // Invariant: the rig's own writing is plain and slow on purpose: it shares nothing with the library's log writer.
 #pragma once
 
