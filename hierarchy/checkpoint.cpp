@@ -45,9 +45,11 @@ void pause_us(long us) noexcept {
 
 void DurableDomain::lock_domain() noexcept {
   page::DomainState &domain = memory_.state();
-  if (domain.lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_) != platform::Locked::kInherited) return;
+  const bool inherited =
+      domain.lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_) == platform::Locked::kInherited;
+  if (!inherited && tree_->is_linked()) return;
   tree_->repair();
-  domain.repair_again = 1;  // the engine's next holder also opens segments and mends the access table
+  domain.repair_again |= page::kRepairRest;  // the engine's next holder also opens segments and mends the access table
 }
 
 // Sends every version up to `fence` home that readers allow. True: everything up to `fence` is home, and was not folded into what is later.
@@ -56,9 +58,9 @@ bool DurableDomain::collect_up_to(std::uint64_t fence, std::uint64_t patience_ns
   for (;;) {
     lock_domain();
     const std::size_t sent = tree_->collect(kCollectSlice, fence);
-    const bool complete = tree_->oldest_stamp() > fence;
+    const bool complete = tree_->oldest_stamp() > fence, is_linked = tree_->is_linked();
     memory_.state().lock.unlock();
-    if (complete || (sent == 0 && platform::monotonic_ns() >= deadline)) return complete;
+    if (complete || !is_linked || (sent == 0 && platform::monotonic_ns() >= deadline)) return complete;
     if (sent == 0) pause_us(500);
   }
 }
