@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "hierarchy/durable_domain.h"
+#include "levels/storage/log_archive.h"
 #include "levels/storage/log_files.h"
 #include "platform/copy_data.h"
 #include "platform/failure.h"
@@ -101,6 +102,8 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   step(Step::kCheckpointStart);
   LogState &s = state();
   s.checkpoint_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
+  // First: archive() and copy_to() go by it also when there is no new one.
+  if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   if (const Errc error = flush(); error != Errc::kOk) return error;
   // The stamp of a version says nothing about lines that were folded into it, unless a fence was in between.
   const std::uint64_t fence_before = memory_.state().fold_fence;  // checkpoint_lock: nobody moves it
@@ -125,7 +128,6 @@ Errc DurableDomain::checkpoint_locked() noexcept {
     }
     log_->unlock();
   }
-  if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   CheckpointV1 next = checkpoint_file_.current();
   if (start.lsn <= next.lsn) return Errc::kOk;  // nothing new, or a reader holds everything back
   if (memory_.has_separate_homes())
@@ -176,10 +178,14 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
   if (error == Errc::kOk) {
     log_->lock_files();  // nobody recycles meanwhile
     const std::uint64_t needed = storage::file_of(checkpoint_file_.current().previous_lsn, s.file_bytes);
+    const auto &id = memory_.control().header.domain_id;
+    const storage::LogIdentity log{{id[0], id[1]}, s.file_bytes};
     std::vector<std::uint64_t> present;
     error = storage::list_log_files(memory_.folder(), &present);
     for (const std::uint64_t index : present) {
       if (index >= needed || error != Errc::kOk) break;
+      error = storage::verify_archived(memory_.folder(), folder, log, index);
+      if (error != Errc::kOk) break;
       error = storage::archive_log_file(memory_.folder(), folder, index);
       if (error == Errc::kOk) moved->push_back(folder + "/" + storage::log_file_name(index));
     }
