@@ -1,12 +1,24 @@
 // tests/kill_heirs_test.cpp -- who inherits the domain lock and cannot repair everything, because it has not opened every segment.
+//                         Who cannot see in /proc whether the holder lives.
 // Invariants: (1) until somebody has linked a page's versions again, none of them goes home: an older one would hide a newer one from
 //                 readers that take no lock. A checkpoint is no exception.
+//             (2) a process without descriptors finds that the holder is dead,
+//             (3) a living process of another user, which /proc hides, is not taken for dead.
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 #include <functional>
+#include <string>
 
 #include <gtest/gtest.h>
 
+#include "platform/process.h"
 #include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/shared.h"
@@ -104,6 +116,65 @@ TEST(HeirsTest, ACheckpointSendsNoVersionHomeThatIsNotLinkedToItsPage) {
   EXPECT_EQ(end.signal, SIGKILL);
   turn->reach(5);
   children.expect_success();
+}
+
+TEST(HeirsTest, AProcessWithoutDescriptorsInheritsFromTheDead) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "UBSan's check of virtual tables opens a pipe, and reports an error where it cannot";
+#endif
+  const TempFolder folder;
+  DomainOptions options = durable();
+  options.durability = Durability::kNone;
+  const Shared<Turn> turn;
+  Children children;
+  children.spawn("heir", role(*turn, [&] {
+                   const Domain domain = Domain::open(folder / "domain", options);
+                   const Segment segment = domain.map("a.raw", raw());
+                   atomically(domain, [&] { word(segment, 0) = 1; });
+                   turn->reach(1);
+                   turn->await(2);
+                   rlimit limit{};
+                   getrlimit(RLIMIT_NOFILE, &limit);
+                   limit.rlim_cur = 3;
+                   setrlimit(RLIMIT_NOFILE, &limit);
+                   atomically(domain, [&] { ++word(segment, 0); });
+                   EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 2u);
+                   EXPECT_EQ(domain.counters().lock_recoveries, 1u);
+                 }));
+  turn->await(1);
+  const ChildEnd end = run_in_child("victim", [&] {
+    const Domain domain = Domain::open(folder / "domain", options);
+    const Segment segment = domain.map("a.raw", raw());
+    domain.begin();
+    word(segment, 1) = 1;
+    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kCommitLocked), 1);
+    static_cast<void>(domain.end());
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  turn->reach(2);
+  children.expect_success();
+}
+
+TEST(HeirsTest, AProcessThatProcHidesIsAlive) {
+  constexpr int kCannot = 77;
+  platform::ProcessId self;
+  ASSERT_TRUE(platform::this_process(&self));
+  const ChildEnd end = run_in_child("another user's", [&] {
+    constexpr uid_t kNobody = 65534;
+    const bool hides = unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                       mount("proc", "/proc", "proc", 0, "hidepid=2") == 0 &&
+                       setresgid(kNobody, kNobody, kNobody) == 0 && setresuid(kNobody, kNobody, kNobody) == 0;
+    const std::string stat = "/proc/" + std::to_string(self.pid) + "/stat";
+    if (!hides || access(stat.c_str(), F_OK) == 0 || errno != ENOENT) _exit(kCannot);
+    EXPECT_TRUE(platform::alive(self));
+    const pid_t gone = fork();
+    if (gone == 0) _exit(0);
+    EXPECT_EQ(waitpid(gone, nullptr, 0), gone);
+    EXPECT_FALSE(platform::alive({gone, 1}));
+  });
+  if (end.exit_code == kCannot)
+    GTEST_SKIP() << "needs the right to mount /proc with hidepid=2 and to become another user";
+  EXPECT_TRUE(end.succeeded());
 }
 
 }  // namespace
