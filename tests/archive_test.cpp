@@ -84,10 +84,9 @@ TEST_F(ArchiveTest, AnotherDomainsLogFilesAreNotReplaced) {
   const Segment segment = domain.map("a.db", raw());
   work(domain, segment, 3, 1000);
   checkpoint(domain, segment);
-  const auto own = log_files(folder_ / "other");
   EXPECT_THROW((void)domain.archive(archive_), Error);
-  EXPECT_EQ(log_files(archive_), before);
-  EXPECT_EQ(log_files(folder_ / "other").count(storage::log_file_name(0)), own.count(storage::log_file_name(0)));
+  EXPECT_TRUE(log_files(archive_) == before);
+  EXPECT_TRUE(log_files(folder_ / "other").contains(storage::log_file_name(0)));
   EXPECT_GE(archive(domain, segment, folder_ / "own"), 2u);
 }
 
@@ -111,7 +110,7 @@ TEST_F(ArchiveTest, AnotherHistoryOfTheDomainIsNotArchivedOverIt) {
   work(restored, segment, 4, 2000);
   checkpoint(restored, segment);
   EXPECT_THROW((void)restored.archive(archive_), Error);
-  EXPECT_EQ(log_files(archive_), before);
+  EXPECT_TRUE(log_files(archive_) == before);
   EXPECT_GE(archive(restored, segment, folder_ / "own"), 2u);
 }
 
@@ -130,7 +129,7 @@ TEST_F(ArchiveTest, ACopyOfAFileInUseIsReplacedByTheWholeFile) {
   const Segment segment = domain.map("a.db", raw());
   work(domain, segment, 4, 1000);
   EXPECT_GE(archive(domain, segment, archive_), copied.size());
-  EXPECT_NE(log_files(archive_), copied);
+  EXPECT_FALSE(log_files(archive_) == copied);
 }
 
 }  // namespace

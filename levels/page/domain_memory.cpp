@@ -268,7 +268,8 @@ Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept {
 
 Errc DomainMemory::sync_data(storage::Home *home) noexcept {
   const Errc error = home->sync();
-  if (error != Errc::kOk) log_state_->data_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
+  if (error != Errc::kOk && log_state_ != nullptr)
+    log_state_->data_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
   return error;
 }
 
