@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "hierarchy/durable_domain.h"
+#include "levels/storage/log_archive.h"
 #include "levels/storage/log_files.h"
 #include "levels/storage/log_record.h"
 #include "platform/copy_data.h"
@@ -46,9 +47,11 @@ void pause_us(long us) noexcept {
 
 void DurableDomain::lock_domain() noexcept {
   page::DomainState &domain = memory_.state();
-  if (domain.lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_) != platform::Locked::kInherited) return;
+  const bool inherited =
+      domain.lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_) == platform::Locked::kInherited;
+  if (!inherited && tree_->is_linked()) return;
   tree_->repair();
-  domain.repair_again = 1;  // the engine's next holder also opens segments and mends the access table
+  domain.repair_again |= page::kRepairRest;  // the engine's next holder also opens segments and mends the access table
 }
 
 // Sends every version up to `fence` home that readers allow. True: everything up to `fence` is home, and was not folded into what is later.
@@ -57,9 +60,9 @@ bool DurableDomain::collect_up_to(std::uint64_t fence, std::uint64_t patience_ns
   for (;;) {
     lock_domain();
     const std::size_t sent = tree_->collect(kCollectSlice, fence);
-    const bool complete = tree_->oldest_stamp() > fence;
+    const bool complete = tree_->oldest_stamp() > fence, is_linked = tree_->is_linked();
     memory_.state().lock.unlock();
-    if (complete || (sent == 0 && platform::monotonic_ns() >= deadline)) return complete;
+    if (complete || !is_linked || (sent == 0 && platform::monotonic_ns() >= deadline)) return complete;
     if (sent == 0) pause_us(500);
   }
 }
@@ -100,6 +103,8 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   step(Step::kCheckpointStart);
   LogState &s = state();
   s.checkpoint_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
+  // First: archive() and copy_to() go by it also when there is no new one.
+  if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   if (const Errc error = flush(); error != Errc::kOk) return error;
   // The stamp of a version says nothing about lines that were folded into it, unless a fence was in between.
   const std::uint64_t fence_before = memory_.state().fold_fence;  // checkpoint_lock: nobody moves it
@@ -124,7 +129,6 @@ Errc DurableDomain::checkpoint_locked() noexcept {
     }
     log_->unlock();
   }
-  if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   CheckpointV1 next = checkpoint_file_.current();
   if (start.lsn <= next.lsn) return Errc::kOk;  // nothing new, or a reader holds everything back
   if (memory_.has_separate_homes())
@@ -178,10 +182,14 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
   if (error == Errc::kOk) {
     log_->lock_files();  // nobody recycles meanwhile
     const std::uint64_t needed = storage::file_of(checkpoint_file_.current().previous_lsn, s.file_bytes);
+    const auto &id = memory_.control().header.domain_id;
+    const storage::LogIdentity log{{id[0], id[1]}, s.file_bytes};
     std::vector<std::uint64_t> present;
     error = storage::list_log_files(memory_.folder(), &present);
     for (const std::uint64_t index : present) {
       if (index >= needed || error != Errc::kOk) break;
+      error = storage::verify_archived(memory_.folder(), folder, log, index);
+      if (error != Errc::kOk) break;
       error = storage::archive_log_file(memory_.folder(), folder, index);
       if (error == Errc::kOk) moved->push_back(folder + "/" + storage::log_file_name(index));
     }

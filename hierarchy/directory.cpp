@@ -326,7 +326,7 @@ void Directory::repair_move() noexcept {
     return;
   }
   if (!knows(page)) {
-    memory_.state().repair_again = 1;  // the next holder that has the segment open
+    memory_.state().repair_again |= page::kRepairRest;  // the next holder that has the segment open
     return;
   }
   mark_lines(page);
@@ -341,7 +341,7 @@ void Directory::reap(std::uint32_t slot) noexcept {
 
 // A context that names a segment which is not open here waits for a holder of the lock that knows it.
 void Directory::recover(std::uint32_t slot, std::uint64_t incarnation) noexcept {
-  if (!line::recover_contexts(lines_, slot, incarnation)) memory_.state().repair_again = 1;
+  if (!line::recover_contexts(lines_, slot, incarnation)) memory_.state().repair_again |= page::kRepairRest;
 }
 
 void Directory::recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept {

@@ -129,12 +129,20 @@ DomainImpl &required(const std::shared_ptr<DomainImpl> &impl) {
   return *impl;
 }
 
+// The domain is open, and stays so as long as the lock is held.
+std::shared_lock<std::shared_mutex> keep_open(const std::shared_ptr<DomainImpl> &impl) {
+  const DomainImpl &domain = required(impl);
+  check(domain.usable());  // before the lock, too: a forked child may have inherited it locked
+  auto open = domain.keep_open();
+  check(domain.usable());
+  return open;
+}
+
 // Throws kNotDurable and what the operation returns. The domain stays open meanwhile.
 template <class Operation>
 void with_durable(const std::shared_ptr<DomainImpl> &impl, const Operation &operation) {
-  const DomainImpl &domain = required(impl);
-  const auto open = domain.keep_open();
-  check(domain.usable());
+  const auto open = keep_open(impl);
+  const DomainImpl &domain = *impl;
   if (domain.durable() == nullptr) {
     platform::fail(Errc::kNotDurable, domain.folder());
     raise(Errc::kNotDurable);
@@ -308,8 +316,7 @@ void Domain::backup(const std::string &folder) const {
 }
 Durability Domain::durability() const noexcept { return impl_ == nullptr ? Durability{} : impl_->durability(); }
 RecoveryInfo Domain::recovery() const {
-  const auto open = required(impl_).keep_open();
-  check(impl_->usable());
+  const auto open = detail::keep_open(impl_);
   return impl_->durable() == nullptr ? RecoveryInfo{} : impl_->durable()->recovery();
 }
 
@@ -317,19 +324,19 @@ void Domain::set_policy(std::string_view spec) const { check(required(impl_).set
 Policy Domain::policy() const noexcept { return impl_ == nullptr ? Policy{} : impl_->policy(); }
 Detection Domain::detection() const noexcept { return impl_ == nullptr ? Detection{} : impl_->detection(); }
 TrackingReport Domain::tracking() const {
-  check(required(impl_).usable());
+  const auto open = detail::keep_open(impl_);
   return impl_->engine().tracking();
 }
 Counters Domain::counters() const {
-  check(required(impl_).usable());
+  const auto open = detail::keep_open(impl_);
   return impl_->counters();
 }
 std::vector<ParticipantInfo> Domain::participants() const {
-  check(required(impl_).usable());
+  const auto open = detail::keep_open(impl_);
   return impl_->participants();
 }
 std::vector<LatencySeries> Domain::latencies() const {
-  check(required(impl_).usable());
+  const auto open = detail::keep_open(impl_);
   return impl_->latencies();
 }
 const std::string &Domain::folder() const noexcept {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -87,6 +88,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc advise(const void *address, Access access, std::size_t bytes) noexcept;
   void backoff() noexcept;
   void await_change() noexcept;
+  // Sleeps until is_changed() says so (it is asked while the domain is open), or another thread has closed the domain.
+  void await_change(const std::function<bool()> &is_changed) const noexcept;
   [[nodiscard]] std::uint64_t collect() noexcept;
 
   // modes.cpp; REQUIRE that this process runs RTM, and that this thread runs no instance

@@ -277,7 +277,12 @@ Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) n
 
 void DomainImpl::backoff() noexcept {
   if (usable() != Errc::kOk || runs_here() || ended.domain != this) return;
-  const bool progressed = memory_->state().clock.load(std::memory_order_relaxed) != ended.clock_at_abort;
+  bool progressed = false;
+  {
+    const auto open = keep_open();
+    if (usable() != Errc::kOk) return;
+    progressed = memory_->state().clock.load(std::memory_order_relaxed) != ended.clock_at_abort;
+  }
   const std::uint64_t bound =
       hierarchy::backoff_ns_max(policy_.backoff, ended.attempts, policy_.backoff_us_max, progressed);
   if (bound == 0) return;
@@ -291,12 +296,24 @@ void DomainImpl::backoff() noexcept {
 
 // Level 1 changes what an instance of level 2 has read only after a release, which moves the clock as well.
 void DomainImpl::await_change() noexcept {
-  constexpr long kPauseNsMin = 20'000,
-                 kPauseNsMax = 1'000'000;  // nobody is woken: a change is seen within a millisecond
   if (usable() != Errc::kOk || runs_here()) return;
-  const std::uint64_t seen = ended.domain == this ? ended.snapshot : engine_->snapshot();
-  for (long pause_ns = kPauseNsMin; memory_->state().clock.load(std::memory_order_acquire) == seen;
-       pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
+  std::uint64_t seen = ended.snapshot;
+  if (ended.domain != this) {
+    const auto open = keep_open();
+    if (usable() != Errc::kOk) return;
+    seen = engine_->snapshot();
+  }
+  await_change([&] { return memory_->state().clock.load(std::memory_order_acquire) != seen; });
+}
+
+// Nobody is woken: a change is seen within a millisecond. A close by another thread waits for one look.
+void DomainImpl::await_change(const std::function<bool()> &is_changed) const noexcept {
+  constexpr long kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;
+  for (long pause_ns = kPauseNsMin;; pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
+    {
+      const auto open = keep_open();
+      if (usable() != Errc::kOk || is_changed()) return;
+    }
     const timespec pause{0, pause_ns};
     nanosleep(&pause, nullptr);
   }

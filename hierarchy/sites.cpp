@@ -49,14 +49,13 @@ thread_local Actions actions;
 // Does this thread run an instance, at whatever level?
 bool runs_instance() noexcept { return line_run.depth != 0 || hardware_run.depth != 0 || page_instance_here(); }
 
-void await_change_of_lines(const line::SoftwareThread &thread) noexcept {
-  constexpr long kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;  // as DomainImpl::await_change()
-  for (long pause_ns = kPauseNsMin;; pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
-    for (const LineSeen &read : thread.reads())
-      if (read.word->load(std::memory_order_acquire) != read.seen) return;  // acquire: as a read's
-    const timespec pause{0, pause_ns};
-    nanosleep(&pause, nullptr);
-  }
+void await_change_of_lines(const DomainImpl &domain, const line::SoftwareThread &thread) noexcept {
+  domain.await_change([&thread] {
+    const auto reads = thread.reads();
+    return std::any_of(reads.begin(), reads.end(), [](const LineSeen &read) {
+      return read.word->load(std::memory_order_acquire) != read.seen;  // acquire: as a read's
+    });
+  });
 }
 
 // A child inherits the forking thread's instance, which is the parent's.
@@ -409,7 +408,7 @@ void Attempts::unwound() {
   }
   site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
   attempts_ = 0;  // it has not failed
-  await_change_of_lines(*line_run.thread);
+  await_change_of_lines(site_.impl_->domain(), *line_run.thread);
 }
 
 void Attempts::retried(const RetryNow &why) {

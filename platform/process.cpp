@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -73,35 +74,35 @@ bool parse_stat(const char *text, Stat *out) noexcept {
   return false;
 }
 
-enum class Lookup { kFound, kGone, kUnknown };
-
-Lookup look_up(std::int32_t pid, Stat *out) noexcept {
+// False: /proc does not show it, or cannot be read.
+bool look_up(std::int32_t pid, Stat *out) noexcept {
   char path[32] = "/proc/";
   char *end = append_number(path + 6, static_cast<std::uint32_t>(pid));
   std::memcpy(end, "/stat", 6);
   char text[768];
   const ssize_t got = read_small_file(path, text, sizeof text);
-  if (got < 0) return errno == ENOENT || errno == ESRCH ? Lookup::kGone : Lookup::kUnknown;
-  if (got == 0) return Lookup::kGone;
-  return parse_stat(text, out) ? Lookup::kFound : Lookup::kUnknown;
+  return got > 0 && parse_stat(text, out);
 }
 
 }  // namespace
 
-ProcessId this_process() noexcept {
+bool this_process(ProcessId *out) noexcept {
   Stat stat;
-  const std::int32_t pid = getpid();
-  (void)look_up(pid, &stat);
-  return {pid, stat.start_time};
+  out->pid = getpid();
+  if (!look_up(out->pid, &stat)) return false;
+  out->start_time = stat.start_time;
+  return true;
 }
 
 bool alive(ProcessId id) noexcept {
+  if (id.pid <= 0) return false;
   const int saved_errno = errno;
   Stat stat;
-  const Lookup found = look_up(id.pid, &stat);
+  const bool found = look_up(id.pid, &stat);
+  // /proc alone will not do: mounted with hidepid it hides other users' processes, and without descriptors it cannot be read.
+  const bool has_pid = found || ::kill(id.pid, 0) == 0 || errno != ESRCH;
   errno = saved_errno;
-  if (found == Lookup::kGone) return false;
-  if (found == Lookup::kUnknown) return true;
+  if (!found) return has_pid;
   if (stat.start_time != id.start_time) return false;  // the pid belongs to somebody else now
   // A zombie leader with living threads is a process whose main thread has returned: it still runs.
   const bool ended = (stat.state == 'Z' || stat.state == 'X') && stat.thread_count <= 1;

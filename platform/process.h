@@ -1,5 +1,5 @@
 // platform/process.h -- who is alive: a process is named by pid and start time, because pids are reused.
-// Contexts:  alive() is async-signal-safe (open, read, close only).
+// Contexts:  alive() is async-signal-safe (open, read, close and kill only).
 // Source:    DESIGN section 8.
 #pragma once
 
@@ -13,8 +13,10 @@ struct ProcessId {
   std::uint64_t start_time = 0;  // clock ticks after boot, field 22 of /proc/PID/stat
 };
 
-[[nodiscard]] ProcessId this_process() noexcept;
-// False once the process has ended, also while it is still an unreaped zombie. True when in doubt.
+// False: /proc could not be read (errno says why), so nobody could tell whether this process lives.
+[[nodiscard]] bool this_process(ProcessId *out) noexcept;
+// False once the process has ended, also while it is still an unreaped zombie. True when in doubt: /proc cannot be read, or hides it, and its
+// pid is somebody's.
 [[nodiscard]] bool alive(ProcessId id) noexcept;
 
 // CLOCK_MONOTONIC. Async-signal-safe (vDSO).

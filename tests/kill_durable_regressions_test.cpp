@@ -5,7 +5,7 @@
 //             (3) whatever part of the control file a power cut leaves old, the domain opens; a segment and a size that others see are
 //                 on disk,
 //             (4) a backup taken while segments are made and grown opens; it may lie on another device,
-//             (5) data that could not be synced keeps the log that holds it,
+//             (5) data that could not be synced keeps the log that holds it, whoever was told,
 //             (6) who waits for another's checkpoint lock still makes commits durable,
 //             (7) a process that cannot open the log file keeps nobody else from committing,
 //             (8) a record of a file's end fits the writer's buffer, however full that is,
@@ -323,6 +323,28 @@ TEST_F(DurableRegressionsTest, DataThatCouldNotBeSyncedKeepsItsLog) {
   lose_shared_memory(domain());
   const Domain domain = Domain::open(this->domain());
   EXPECT_EQ(domain.recovery().transactions, 11u);
+}
+
+// Two segments in one file: making the second one syncs what was committed to the first, and is told that it failed.
+TEST_F(DurableRegressionsTest, DataThatANewSegmentCouldNotSyncKeepsItsLog) {
+  const ChildEnd end = run_in_child("writer", [&] {
+    DomainOptions options = durable();
+    options.checkpoint_interval_ms = 3'600'000;
+    const Domain domain = Domain::open(this->domain(), options);
+    SegmentOptions first = raw(4), second = raw(4);
+    first.max_bytes = second.offset_bytes = 4 * kPageBytes;
+    const Segment segment = domain.map("a.db", first);
+    for (std::uint64_t i = 1; i <= 10; ++i) atomically(domain, [&] { word(segment, i % 4) = i; });
+    data_syncs_to_fail = 1;
+    platform::set_disk_hook(fail_data_sync);
+    EXPECT_THROW((void)domain.map("a.db", second), Error);
+    EXPECT_THROW(domain.checkpoint(), Error);
+    raise(SIGKILL);
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  lose_shared_memory(domain());
+  const Domain domain = Domain::open(this->domain());
+  EXPECT_EQ(domain.recovery().transactions, 10u);
 }
 
 TEST_F(DurableRegressionsTest, AStoppedCheckpointKeepsNobodyElsesCommitsWaiting) {

@@ -6,7 +6,8 @@
 //             (5) mapping a heap and growing inside instances, in two threads, do not lock each other out,
 //             (6) a child forked while a thread grows a segment does not keep the folder locked,
 //             (7) a begin that waits while another thread closes is refused, no crash,
-//             (8) a version that a dead process had sent home but not freed, and that a repair links again, hides no later commit.
+//             (8) a retry that sleeps, and a look at the counters, while another thread closes are refused, no crash,
+//             (9) a version that a dead process had sent home but not freed, and that a repair links again, hides no later commit.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -404,6 +405,54 @@ TEST(RegressionsTest, ABeginThatWaitsWhileAnotherThreadClosesIsRefused) {
     EXPECT_EQ(domain.end(), Status::kCommitted);
     closer.join();
     beginner.join();
+  });
+}
+
+TEST(RegressionsTest, ARetryThatSleepsWhileAnotherThreadClosesIsRefused) {
+  for (const char *escalation : {"never", "always"}) {
+    SCOPED_TRACE(escalation);
+    const TempFolder folder;
+    expect_child("two threads", [&] {
+      DomainOptions options;
+      options.levels = Levels::kHybrid;
+      Domain domain = Domain::open(folder.path(), options);
+      const Segment segment = domain.map("a.raw", raw_segment());
+      std::atomic<pid_t> sleeper_id{0};
+      std::thread sleeper([&, handle = domain] {
+        const Site site(handle, "waits", escalation);
+        expect_error(Errc::kNotInitialized, [&] {
+          atomically(site, [&] {
+            sleeper_id = gettid();
+            if (reinterpret_cast<field<std::uint64_t> *>(segment.data())->load() == 0) retry();
+          });
+        });
+      });
+      await_asleep(sleeper_id);
+      domain.close();
+      sleeper.join();
+    });
+  }
+}
+
+TEST(RegressionsTest, ALookAtTheCountersWhileAnotherThreadClosesIsRefused) {
+  const TempFolder folder;
+  expect_child("two threads", [&] {
+    for (int i = 0; i < 50; ++i) {
+      Domain domain = Domain::open(folder.path());
+      std::atomic<bool> looks{false};
+      std::thread looker([&, handle = domain] {
+        expect_error(Errc::kNotInitialized, [&] {
+          for (;;) {
+            (void)handle.counters();
+            (void)handle.participants();
+            looks = true;
+          }
+        });
+      });
+      while (!looks) std::this_thread::yield();
+      domain.close();
+      looker.join();
+    }
   });
 }
 

@@ -272,7 +272,8 @@ TEST_P(ThreadViewsTest, WithoutAFreeSlotTheyRunOnTheProcessView) {
     ASSERT_EQ(file.open(folder_ / "tmh.participants", kBytes, kBytes, platform::GrowingFile::Blocks::kSparse),
               Errc::kOk);
     auto *records = reinterpret_cast<storage::Participant *>(file.base());
-    const platform::ProcessId self = platform::this_process();
+    platform::ProcessId self;
+    ASSERT_TRUE(platform::this_process(&self));
     for (std::uint32_t i = 1; i < storage::kParticipantsMax; ++i) {
       records[i].pid = self.pid;
       records[i].start_time = self.start_time;

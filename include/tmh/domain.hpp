@@ -132,8 +132,8 @@ class Domain {
   void flush() const;  // returns when everything committed so far, by anybody, is durable
   void checkpoint()
       const;  // data files catch up with the log, so that recovery starts here; not beyond what a slow reader holds
-  // Checkpoint, then moves the log files that recovery no longer needs into `folder` (made when missing) and names them. With
-  // DomainOptions::keep_log all of them since the domain's creation end there, and tmh::recover() can go back to any moment.
+  // Checkpoint, then moves the log files that recovery no longer needs into `folder` (made when missing) and names them. With keep_log all since
+  // the domain's creation end there: recover() goes back to any moment. kBadArgument, kNotADomain: it would replace others there.
   std::vector<std::string> archive(const std::string &folder) const;
   // A consistent copy of the whole domain in a new `folder`; opening it there recovers it. Until it is whole and on disk it is called
   // `folder`.incomplete; an error removes that, a death leaves it. kBadArgument: one of them exists, `folder` lies in the domain's, or a

@@ -107,7 +107,7 @@ void AccessTable::remove_all(std::uint32_t participant) noexcept {
     owner.accesses.store(next, std::memory_order_relaxed);
     entry.instance = 0;
     if (!memory_.knows(PageId{entry.page})) {
-      state.repair_again = 1;  // still linked from its page, which is out of reach here: a rebuild frees it
+      state.repair_again |= kRepairRest;  // still linked from its page, which is out of reach here: a rebuild frees it
       slot = next;
       continue;
     }
@@ -148,7 +148,7 @@ void AccessTable::rebuild() noexcept {
       entry.next_on_page = meta.accesses;
       meta.accesses = slot;
     } else {
-      state.repair_again = 1;  // its page comes later, with whoever knows it
+      state.repair_again |= kRepairRest;  // its page comes later, with whoever knows it
     }
     entry.next_of_owner = owner.accesses.load(std::memory_order_relaxed);
     owner.accesses.store(slot, std::memory_order_relaxed);

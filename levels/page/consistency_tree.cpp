@@ -285,6 +285,7 @@ std::size_t ConsistencyTree::collect_from(std::uint32_t owner, std::uint64_t up_
 }
 
 std::size_t ConsistencyTree::collect(std::size_t limit, std::uint64_t up_to) noexcept {
+  if (!is_linked()) return 0;
   const std::uint32_t high = memory_.participants_high();
   // What is not durable stays here (D2): a data file may be written back at any time.
   up_to = std::min(up_to, memory_.durable_clock());
@@ -305,6 +306,7 @@ bool ConsistencyTree::is_tidying_due(std::uint64_t now_ns, std::size_t patience)
 }
 
 void ConsistencyTree::tidy_own(std::uint64_t now_ns) noexcept {
+  if (!is_linked()) return;
   const std::size_t limit = std::max(kCollectAtLeast, 2 * untidied_count_);
   const std::uint64_t pin = oldest_pin();
   const bool all_tried = collect_from(self_, std::min(pin, memory_.durable_clock()), limit) < limit;
@@ -344,6 +346,7 @@ void ConsistencyTree::fold_below(Slot slot) noexcept {
 }
 
 void ConsistencyTree::fold_all() noexcept {
+  if (!is_linked()) return;
   gather_pins();
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t owner = 0; owner < high; ++owner) {
@@ -470,7 +473,7 @@ void ConsistencyTree::repair() noexcept {
   state.log_head.store(head, std::memory_order_release);
   state.log_published.store(head, std::memory_order_release);
   // A segment that this process has not opened yet: whoever takes the lock next outside a handler opens it and repairs again.
-  state.repair_again = all_known ? 0 : 1;
+  state.repair_again = all_known ? 0 : kRepairVersions;
   state.repairs.fetch_add(1, std::memory_order_relaxed);  // the clock's next store orders it
   step(Step::kRepairDone);
 }

@@ -79,6 +79,8 @@ class ConsistencyTree {
 
   // After inheriting the lock from a dead holder: rebuilds all links from the slots.
   void repair() noexcept;
+  // False: versions in segments that the last repairer did not know are not linked to their pages, so until the next repair none goes home.
+  [[nodiscard]] bool is_linked() const noexcept { return (memory_.state().repair_again & kRepairVersions) == 0; }
   // Frees the slots that a dead participant had reserved.
   void release_reserved_of(std::uint32_t participant) noexcept;
 

@@ -266,6 +266,13 @@ Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept {
   return control.sync();
 }
 
+Errc DomainMemory::sync_data(storage::Home *home) noexcept {
+  const Errc error = home->sync();
+  if (error != Errc::kOk && log_state_ != nullptr)
+    log_state_->data_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
+  return error;
+}
+
 Errc DomainMemory::make_sizes_durable() noexcept {
   std::array<std::uint64_t, storage::kSegmentsMax> now{};  // before the sync
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
@@ -363,7 +370,7 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
         error != Errc::kOk)
       return error;
     if (is_durable()) {
-      if (const Errc error = made.sync(); error != Errc::kOk) return error;
+      if (const Errc error = sync_data(&made); error != Errc::kOk) return error;
       if (const Errc error = platform::sync_folder(folder_of(segment_path(record))); error != Errc::kOk) return error;
     }
     // Before anybody sees the segment: others open it without the folder lock.
@@ -399,7 +406,8 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
     if (const Errc room = participants_file_.reserve(i * sizeof record, sizeof record); room != Errc::kOk)
       return fail(room, path("tmh.participants"));
     if (record.state.load(std::memory_order_acquire) != 0) continue;
-    const platform::ProcessId self = platform::this_process();
+    platform::ProcessId self;
+    if (!platform::this_process(&self)) return fail_errno(Errc::kIo, "/proc/self/stat");
     record.incarnation.store(state_->incarnation_next.fetch_add(1, std::memory_order_relaxed),
                              std::memory_order_relaxed);
     platform::fence(std::memory_order_release);  // pairs with the fence in is_gone(): incarnation before pid

@@ -73,6 +73,8 @@ class DomainMemory {
   [[nodiscard]] bool is_durable() const noexcept { return control_->header.durability != 0; }
   // Durable domains: what was stored in these bytes of the control file is on disk when it returns.
   [[nodiscard]] Errc sync_control(const void *from, std::size_t bytes) noexcept;
+  // Durable domains: syncs a data file. The kernel tells of a failed write once: no checkpoint may rely on a later success (LogState::data_error).
+  [[nodiscard]] Errc sync_data(storage::Home *home) noexcept;
   // A segment and its size are seen by others before they are durable, and whoever stored them may be dead: a commit's record must
   // not name a page that recovery does not find. Asked before each commit; by any thread.
   [[nodiscard]] bool is_size_durable(PageId page) const noexcept {

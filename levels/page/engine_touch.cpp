@@ -1,6 +1,6 @@
 // levels/page/engine_touch.cpp -- first touches: by SIGSEGV (signal tracking, guarded pages) or found in the fault ring at end.
 // Reaches (in the handler): SharedLock (atomics, futex), ConsistencyTree::has_version/read/repair, AccessTable, /proc reads of
-//            platform::alive (open, read, close), fallocate and lseek where blocks are asked for, engine_hole.cpp's, mprotect, madvise,
+//            platform::alive (open, read, close, kill), fallocate and lseek where blocks are asked for, engine_hole.cpp's, mprotect, madvise,
 //            mmap-free lists and twins.
 //            None takes a user-space lock that this thread could hold: the engine never touches an inaccessible page itself.
 // Source:    thesis, sections 3.1 (figure 3-1) and 3.3; appendix A.1 item 4 (escalation to larger ranges).

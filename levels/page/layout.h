@@ -35,6 +35,11 @@ inline constexpr std::uint32_t kIrrevocable = 1u << 31;
 // REQUIRES: turn is not 0.
 [[nodiscard]] constexpr std::uint32_t holder_of(std::uint32_t turn) noexcept { return (turn & ~kIrrevocable) - 1; }
 
+// In DomainState::repair_again. Versions in segments that the repairer had not opened: they are in their lists and not linked to their pages,
+// so none may go home or be folded, or an older one would hide a newer one.
+inline constexpr std::uint64_t kRepairVersions = 1;
+inline constexpr std::uint64_t kRepairRest = 2;  // accesses, or what lies below
+
 struct alignas(64) DomainState {
   // line 0: identity, written once
   std::uint64_t magic;
@@ -62,7 +67,7 @@ struct alignas(64) DomainState {
   alignas(64) std::atomic<std::uint32_t> participants_high;  // slots ever used
   std::atomic<std::uint32_t>
       version_capacity;  // slots 1 .. capacity-1 exist; relaxed: the log writer reads it without the lock, for slots of commits that it has acquired
-  std::uint64_t repair_again;          // a repair could not reach every segment
+  std::uint64_t repair_again;          // what a repair could not reach: kRepairVersions, kRepairRest
   std::atomic<std::uint64_t> repairs;  // read without the lock by beginners
   std::uint64_t fold_fence;  // durable domains: a clock value; nothing up to it is folded into what is later. 0: none
   std::uint64_t reserved_zero[4];

@@ -1,6 +1,8 @@
 // tests/support/line_rig.cpp -- opens it.
 #include "tests/support/line_rig.h"
 
+#include <stdexcept>
+
 #include "levels/line/recovery.h"
 #include "platform/failure.h"
 #include "platform/files.h"
@@ -41,7 +43,8 @@ LineRig::LineRig(const std::string &folder, std::uint64_t bytes, RigShared *shar
   expect_ok(memory_.open(folder, &found), "line memory");
   expect_ok(memory_.add_segment({0, home_.base(), bytes, bytes, &home_}), "segment");
   if (shared == nullptr) return;
-  const platform::ProcessId self = platform::this_process();
+  platform::ProcessId self;
+  if (!platform::this_process(&self)) throw std::runtime_error("/proc/self/stat cannot be read");
   shared->start_times[slot].store(self.start_time);
   shared->pids[slot].store(self.pid);
   fair_.emplace(memory_, shared, slot);

@@ -1,0 +1,136 @@
+// tests/archive_test.cpp -- what an archive of log files holds already is never replaced by something else.
+// Invariants: (1) another domain's log file is refused, and both stay as they were,
+//             (2) so is another history of the same domain, which begins when a copy is restored as of a moment and goes on,
+//             (3) a copy of a file that was still being written is replaced by the whole one.
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include <tmh/tmh.hpp>
+
+#include "levels/storage/log_files.h"
+#include "levels/storage/log_format.h"
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+namespace {
+
+DomainOptions kept() {
+  DomainOptions options;
+  options.durability = Durability::kBuffered;
+  options.log_file_bytes = storage::kLogFileBytesMin;
+  options.keep_log = true;
+  return options;
+}
+
+SegmentOptions raw() {
+  SegmentOptions options;
+  options.layout = Layout::kRaw;
+  options.size_bytes = 16 * kPageBytes;
+  return options;
+}
+
+// Fills about `files` log files.
+void work(const Domain &domain, const Segment &segment, std::uint64_t files, std::uint64_t value) {
+  constexpr std::uint64_t kWords = 16 * kPageBytes / 8;
+  auto *const words = reinterpret_cast<std::uint64_t *>(segment.data());
+  for (std::uint64_t i = 0; i < files * storage::kLogFileBytesMin / (kWords * 8); ++i) {
+    atomically(domain, [&] {
+      for (std::uint64_t at = 0; at < kWords; ++at) words[at] = value + i + at;
+    });
+  }
+  domain.flush();
+}
+
+std::map<std::string, std::string> log_files(const std::string &folder) {
+  std::map<std::string, std::string> files;
+  for (const auto &entry : std::filesystem::directory_iterator(folder)) {
+    if (!storage::log_file_index(entry.path().filename().string())) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    files[entry.path().filename()] = std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  return files;
+}
+
+class ArchiveTest : public testing::Test {
+ protected:
+  // A checkpoint, and something for the next one, which archive() takes: so the older of both needs only the last files.
+  static void checkpoint(const Domain &domain, const Segment &segment) {
+    domain.checkpoint();
+    atomically(domain, [&] { ++*reinterpret_cast<std::uint64_t *>(segment.data()); });
+  }
+  static std::size_t archive(const Domain &domain, const Segment &segment, const std::string &to) {
+    checkpoint(domain, segment);
+    return domain.archive(to).size();
+  }
+  TempFolder folder_;
+  const std::string archive_ = folder_ / "archive";
+};
+
+TEST_F(ArchiveTest, AnotherDomainsLogFilesAreNotReplaced) {
+  {
+    const Domain domain = Domain::open(folder_ / "one", kept());
+    const Segment segment = domain.map("a.db", raw());
+    work(domain, segment, 3, 1);
+    EXPECT_GE(archive(domain, segment, archive_), 2u);
+  }
+  const auto before = log_files(archive_);
+  Domain domain = Domain::open(folder_ / "other", kept());
+  const Segment segment = domain.map("a.db", raw());
+  work(domain, segment, 3, 1000);
+  checkpoint(domain, segment);
+  EXPECT_THROW((void)domain.archive(archive_), Error);
+  EXPECT_TRUE(log_files(archive_) == before);
+  EXPECT_TRUE(log_files(folder_ / "other").contains(storage::log_file_name(0)));
+  EXPECT_GE(archive(domain, segment, folder_ / "own"), 2u);
+}
+
+TEST_F(ArchiveTest, AnotherHistoryOfTheDomainIsNotArchivedOverIt) {
+  const std::string base = folder_ / "base";
+  {
+    Domain domain = Domain::open(folder_ / "domain", kept());
+    const Segment segment = domain.map("a.db", raw());
+    work(domain, segment, 1, 1);
+    domain.backup(base);
+    work(domain, segment, 4, 1000);
+    EXPECT_GE(archive(domain, segment, archive_), 3u);
+  }
+  const auto before = log_files(archive_);
+  RecoverOptions until;
+  until.log_folder = archive_;
+  until.until_lsn = 5 * storage::kLogFileBytesMin / 2;
+  (void)recover(base, until);
+  const Domain restored = Domain::open(base, kept());
+  const Segment segment = restored.map("a.db", raw());
+  work(restored, segment, 4, 2000);
+  checkpoint(restored, segment);
+  EXPECT_THROW((void)restored.archive(archive_), Error);
+  EXPECT_TRUE(log_files(archive_) == before);
+  EXPECT_GE(archive(restored, segment, folder_ / "own"), 2u);
+}
+
+TEST_F(ArchiveTest, ACopyOfAFileInUseIsReplacedByTheWholeFile) {
+  const std::string path = folder_ / "domain";
+  std::filesystem::create_directory(archive_);
+  {
+    Domain domain = Domain::open(path, kept());
+    const Segment segment = domain.map("a.db", raw());
+    work(domain, segment, 2, 1);
+    domain.close();
+  }
+  for (const auto &[name, content] : log_files(path)) std::filesystem::copy(path + "/" + name, archive_ + "/" + name);
+  const auto copied = log_files(archive_);
+  const Domain domain = Domain::open(path, kept());  // a generation opens in the last file
+  const Segment segment = domain.map("a.db", raw());
+  work(domain, segment, 4, 1000);
+  EXPECT_GE(archive(domain, segment, archive_), copied.size());
+  EXPECT_FALSE(log_files(archive_) == copied);
+}
+
+}  // namespace
+}  // namespace tmh::test

@@ -1,0 +1,181 @@
+// tests/kill_heirs_test.cpp -- who inherits the domain lock and cannot repair everything, because it has not opened every segment.
+//                         Who cannot see in /proc whether the holder lives.
+// Invariants: (1) until somebody has linked a page's versions again, none of them goes home: an older one would hide a newer one from
+//                 readers that take no lock. A checkpoint is no exception.
+//             (2) a process without descriptors finds that the holder is dead,
+//             (3) a living process of another user, which /proc hides, is not taken for dead.
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include <functional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "platform/process.h"
+#include "platform/steps.h"
+#include "tests/support/children.h"
+#include "tests/support/shared.h"
+#include "tests/support/temp_folder.h"
+
+#include <tmh/tmh.hpp>
+
+namespace tmh::test {
+namespace {
+
+DomainOptions durable() {
+  DomainOptions options;
+  options.durability = Durability::kStrict;
+  options.tracking = Tracking::kSignal;  // each first touch comes to the handler
+  return options;
+}
+
+SegmentOptions raw() {
+  SegmentOptions options;
+  options.layout = Layout::kRaw;
+  options.size_bytes = 4 * kPageBytes;
+  return options;
+}
+
+std::uint64_t &word(const Segment &segment, std::uint64_t page) {
+  return *reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes);
+}
+
+// Whoever fails lets the others know.
+std::function<void()> role(Turn &turn, const std::function<void()> &body) {
+  return [&turn, body] {
+    try {
+      body();
+    } catch (...) {
+      turn.give_up();
+      throw;
+    }
+  };
+}
+
+// Turns: 1 heir runs, 2 owner has committed, 3 reader has a snapshot of that, 4 owner has committed again, 5 victim is dead, 6 heir has
+// repaired what it knows, 7 owner has seen its own commit.
+TEST(HeirsTest, ACheckpointSendsNoVersionHomeThatIsNotLinkedToItsPage) {
+  const TempFolder folder;
+  const std::string path = folder / "domain";
+  const Shared<Turn> turn;
+  Children children;
+  children.spawn("heir", role(*turn, [&] {
+                   const Domain domain = Domain::open(path, durable());
+                   const Segment known = domain.map("known.raw", raw());
+                   domain.begin_query();
+                   turn->reach(1);
+                   turn->await(5);
+                   EXPECT_EQ(word(known, 0), 0u);  // it has a version by now, so the handler takes the lock
+                   domain.end_query();
+                   EXPECT_EQ(domain.counters().lock_recoveries, 1u);
+                   turn->reach(6);
+                   turn->await(7);
+                 }));
+  children.spawn("owner", role(*turn, [&] {
+                   turn->await(1);
+                   Domain domain = Domain::open(path, durable());
+                   const Segment known = domain.map("known.raw", raw());
+                   const Segment later = domain.map("later.raw", raw());
+                   atomically(domain, [&] { word(later, 0) = 1; });
+                   turn->reach(2);
+                   turn->await(3);
+                   atomically(domain, [&] { word(later, 0) = 2, word(known, 0) = 1; });
+                   turn->reach(4);
+                   turn->await(6);
+                   domain.checkpoint();
+                   atomically(domain, [&] { EXPECT_EQ(word(later, 0)++, 2u); });
+                   query(domain, [&] { EXPECT_EQ(word(later, 0), 3u); });
+                   turn->reach(7);
+                 }));
+  children.spawn("reader", role(*turn, [&] {
+                   turn->await(2);
+                   const Domain domain = Domain::open(path, durable());
+                   const Segment later = domain.map("later.raw", raw());
+                   domain.begin_query();
+                   turn->reach(3);
+                   turn->await(7);
+                   EXPECT_EQ(word(later, 0), 1u);
+                   domain.end_query();
+                 }));
+  turn->await(4);
+  const ChildEnd end = run_in_child("victim", [&] {
+    const Domain domain = Domain::open(path, durable());
+    const Segment known = domain.map("known.raw", raw());
+    domain.begin();
+    word(known, 1) = 1;
+    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kCommitLocked), 1);
+    static_cast<void>(domain.end());
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  turn->reach(5);
+  children.expect_success();
+}
+
+TEST(HeirsTest, AProcessWithoutDescriptorsInheritsFromTheDead) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "UBSan's check of virtual tables opens a pipe, and reports an error where it cannot";
+#endif
+  const TempFolder folder;
+  DomainOptions options = durable();
+  options.durability = Durability::kNone;
+  const Shared<Turn> turn;
+  Children children;
+  children.spawn("heir", role(*turn, [&] {
+                   const Domain domain = Domain::open(folder / "domain", options);
+                   const Segment segment = domain.map("a.raw", raw());
+                   atomically(domain, [&] { word(segment, 0) = 1; });
+                   turn->reach(1);
+                   turn->await(2);
+                   rlimit limit{};
+                   getrlimit(RLIMIT_NOFILE, &limit);
+                   limit.rlim_cur = 3;
+                   setrlimit(RLIMIT_NOFILE, &limit);
+                   atomically(domain, [&] { ++word(segment, 0); });
+                   EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 2u);
+                   EXPECT_EQ(domain.counters().lock_recoveries, 1u);
+                 }));
+  turn->await(1);
+  const ChildEnd end = run_in_child("victim", [&] {
+    const Domain domain = Domain::open(folder / "domain", options);
+    const Segment segment = domain.map("a.raw", raw());
+    domain.begin();
+    word(segment, 1) = 1;
+    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kCommitLocked), 1);
+    static_cast<void>(domain.end());
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  turn->reach(2);
+  children.expect_success();
+}
+
+TEST(HeirsTest, AProcessThatProcHidesIsAlive) {
+  constexpr int kCannot = 77;
+  platform::ProcessId self;
+  ASSERT_TRUE(platform::this_process(&self));
+  const ChildEnd end = run_in_child("another user's", [&] {
+    constexpr uid_t kNobody = 65534;
+    const bool hides = unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                       mount("proc", "/proc", "proc", 0, "hidepid=2") == 0 &&
+                       setresgid(kNobody, kNobody, kNobody) == 0 && setresuid(kNobody, kNobody, kNobody) == 0;
+    const std::string stat = "/proc/" + std::to_string(self.pid) + "/stat";
+    if (!hides || access(stat.c_str(), F_OK) == 0 || errno != ENOENT) _exit(kCannot);
+    EXPECT_TRUE(platform::alive(self));
+    const pid_t gone = fork();
+    if (gone == 0) _exit(0);
+    EXPECT_EQ(waitpid(gone, nullptr, 0), gone);
+    EXPECT_FALSE(platform::alive({gone, 1}));
+  });
+  if (end.exit_code == kCannot)
+    GTEST_SKIP() << "needs the right to mount /proc with hidepid=2 and to become another user";
+  EXPECT_TRUE(end.succeeded());
+}
+
+}  // namespace
+}  // namespace tmh::test
