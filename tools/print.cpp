@@ -20,7 +20,8 @@ void print(const std::string &text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
     check(platform::fail_errno(Errc::kIo, "standard output"));
 }
-void print(const Json &document) { print(text_of(document, 2)); }
+std::string text_of_json(const Json &document) { return text_of(document, 2); }
+void print(const Json &document) { print(text_of_json(document)); }
 void print_line(const Json &document) { print(text_of(document, -1)); }
 
 void flush_output() {

@@ -12,6 +12,7 @@ using Json = nlohmann::ordered_json;
 // Throws kIo or kDiskFull when standard output cannot be written.
 void print(const std::string &text);
 // Several lines; bytes of a name that are not UTF-8 are replaced.
+[[nodiscard]] std::string text_of_json(const Json &document);
 void print(const Json &document);
 // One line.
 void print_line(const Json &document);

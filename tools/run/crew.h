@@ -89,7 +89,7 @@ class Crew {
   Crew &operator=(const Crew &) = delete;
 
   [[nodiscard]] std::atomic<std::uint64_t> *next_number() noexcept { return &state_->next_number; }
-  // Until all workers have ended or died. SIGINT and SIGTERM end the run early, a second one kills the workers.
+  // Until all workers have ended or died. REQUIRES StopSignals: one ends the run early, a second one kills the workers.
   void run();
   // All of what follows: after run().
   [[nodiscard]] double seconds() const noexcept;  // from the common start to the last operation's end
