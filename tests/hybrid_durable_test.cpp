@@ -30,6 +30,7 @@ constexpr std::uint32_t kNever = 60'000;   // ms: the housekeeper flushes nothin
 DomainOptions hybrid(Durability durability = Durability::kStrict) {
   DomainOptions options = durable_options(durability);
   options.levels = Levels::kHybrid;
+  options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
   options.detection = Detection::kLazy;
   options.flush_interval_ms = kNever;
   return options;

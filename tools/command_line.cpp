@@ -31,7 +31,9 @@ constexpr const char *kExitCodes =
     "Exit code: 0 done (log: clean end), 1 torn tail (log commands and check only), 2 the domain is damaged, 3 refused "
     "or "
     "failed\n"
-    "(the message names the reason), 64 wrong command line. Manual pages: tmh(1), tmh-durability(7).";
+    "(the message names the reason), 4 recover: the wanted time lies before what can be restored, 5 --timeout has "
+    "passed, 64 wrong command "
+    "line. Manual pages: tmh(1), tmh-durability(7).";
 
 // CLI11 reads "-1" and numbers beyond 64 bits as some other number.
 std::string check_number(const std::string &text) {
@@ -130,7 +132,7 @@ class CommandLine {
       std::fputs((document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n").c_str(), stdout);
       std::fflush(stdout);
     }
-    return static_cast<int>(exit_of(error.errc()));
+    return static_cast<int>(exit_of(error));
   }
 
   template <class Command>
@@ -178,6 +180,8 @@ class CommandLine {
     const std::string example = fmt::format("tmh {} shop{}", name, needs_folder ? " /backup/shop" : "");
     CLI::App *sub = add(&app_, name, description, &command, example.c_str());
     if (needs_folder) sub->add_option("TO", command.to, "folder")->required();
+    check_seconds(sub->add_option("--timeout", command.timeout_s,
+                                  "give up after so many seconds, with exit code 5 (default: never)"));
   }
 
   void add_log_dump(CLI::App *log) {

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "platform/futex.h"
 #include "platform/process.h"
 #include "tools/failure.h"
 #include "tools/run/stop_signals.h"
@@ -85,12 +86,24 @@ void Crew::kill_all() noexcept {
   }
 }
 
+void Crew::set_phase(Phase next) noexcept {
+  if (phase() == next) return;
+  state_->phase.store(static_cast<std::uint32_t>(next), std::memory_order_release);  // pairs with phase()
+  platform::futex_wake(state_->phase);
+}
+
+// Not by looking again and again: 255 who look 10,000 times a second leave the one that joins no processor.
+void Crew::sleep_until(Phase due) const noexcept {
+  for (Phase now = phase(); now < due; now = phase())
+    (void)platform::futex_wait(state_->phase, static_cast<std::uint32_t>(now), 1'000'000'000);
+}
+
 // The worker process's whole life.
 void Crew::work(unsigned process, const Open &open) {
   StopSignals::leave_to_parent();
   ProcessState &mine = state_->processes[process];
   try {
-    while (state_->phase.load() == Phase::kWaiting) pause_ns(100'000);
+    sleep_until(Phase::kOpening);
     const std::unique_ptr<workloads::Workload> workload = open(&state_->next_number);
     std::vector<std::thread> threads;
     std::atomic<unsigned> running{plan_.threads};
@@ -124,9 +137,9 @@ void Crew::work_in_thread(workloads::Workload &workload, unsigned process, unsig
     const std::unique_ptr<workloads::Worker> worker = workload.make_worker(thread);
     is_ready = true;
     mine.threads_ready.fetch_add(1);
-    while (state_->phase.load() < Phase::kRunning) pause_ns(50'000);
+    sleep_until(Phase::kRunning);
     std::int64_t before = now_ns();
-    for (std::uint64_t done = 0; done < quota && state_->phase.load(relaxed) == Phase::kRunning; ++done) {
+    for (std::uint64_t done = 0; done < quota && phase() == Phase::kRunning; ++done) {
       worker->step();
       const std::int64_t now = now_ns();
       state.updates.store(worker->updates(), relaxed);
@@ -197,16 +210,16 @@ bool Crew::look_for_dead() {
 }
 
 void Crew::run() {
-  state_->phase.store(Phase::kOpening);
+  set_phase(Phase::kOpening);
   while (!look_for_dead() && !all_ready() && StopSignals::count() == 0) pause_ns(kLookNs / 4);
   start_ns_ = now_ns();
-  state_->phase.store(Phase::kRunning);
+  set_phase(Phase::kRunning);
   const std::int64_t deadline = start_ns_ + static_cast<std::int64_t>(plan_.seconds * 1e9);
   while (!look_for_dead()) {
     interrupted_ = interrupted_ || StopSignals::count() != 0;
     if (StopSignals::count() > 1) kill_all();
     const std::int64_t left = plan_.seconds > 0 ? deadline - now_ns() : static_cast<std::int64_t>(kLookNs);
-    if (left <= 0 || interrupted_ || is_broken()) state_->phase.store(Phase::kStopping);
+    if (left <= 0 || interrupted_ || is_broken()) set_phase(Phase::kStopping);
     pause_ns(left > 0 ? std::min(static_cast<std::uint64_t>(left), kLookNs) : kLookNs);
   }
 }

@@ -57,7 +57,7 @@ struct alignas(64) ProcessState {
 };
 
 struct CrewState {
-  std::atomic<Phase> phase;
+  std::atomic<std::uint32_t> phase;                    // Phase; a futex word
   alignas(64) std::atomic<std::uint64_t> next_number;  // workloads::Plan
   ProcessState processes[workloads::kWorkersMax];
   ThreadState threads[workloads::kWorkersMax];
@@ -104,6 +104,9 @@ class Crew {
   [[noreturn]] void work(unsigned process, const Open &open);
   void work_in_thread(workloads::Workload &workload, unsigned process, unsigned thread) noexcept;
   void publish(const workloads::Workload &workload, ProcessState &process) const;
+  [[nodiscard]] Phase phase() const noexcept { return Phase{state_->phase.load(std::memory_order_acquire)}; }
+  void set_phase(Phase next) noexcept;
+  void sleep_until(Phase due) const noexcept;  // or a later one
   [[nodiscard]] bool all_ready() const noexcept;
   [[nodiscard]] bool is_broken() const noexcept;  // then going on would tell nothing more
   [[nodiscard]] bool look_for_dead();             // true: nobody is left
