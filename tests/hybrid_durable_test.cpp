@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -432,6 +433,7 @@ TEST_F(HybridDurableTest, SegmentsThatGrowAndComeLaterAreRecovered) {
 }
 
 TEST_F(HybridDurableTest, RtmIsRefusedWithASentence) {
+  ::unsetenv("TMH_LINE");  // "auto" is on trial, too
   for (const Durability durability : {Durability::kStrict, Durability::kBuffered}) {
     DomainOptions options = hybrid(durability);
     options.line = LineChoice::kRtm;
