@@ -38,7 +38,8 @@ Errc fail(Errc code, std::string detail) noexcept {
 
 Errc fail_errno(Errc code, const std::string &detail) noexcept {
   const int error = errno;
-  return fail(code == Errc::kIo ? from_errno(error) : code, detail + ": " + std::strerror(error));
+  const bool is_want = code == Errc::kTrackingUnavailable && (error == EMFILE || error == ENFILE || error == ENOMEM);
+  return fail(code == Errc::kIo || is_want ? from_errno(error) : code, detail + ": " + std::strerror(error));
 }
 
 const std::string &failure_detail() noexcept { return detail_slot(); }

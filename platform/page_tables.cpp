@@ -73,6 +73,7 @@ PageMap::~PageMap() {
 }
 
 Errc PageMap::open() noexcept {
+  if (fd_ >= 0) return Errc::kOk;  // for the tracking that was tried first
   fd_ = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   return fd_ >= 0 ? Errc::kOk : fail_errno(Errc::kTrackingUnavailable, "/proc/self/pagemap");
 }

@@ -228,6 +228,36 @@ TEST_F(BadCallTest, KernelTrackingThatIsNotPermittedIsUnavailable) {
   }
 }
 
+// Opens with one more descriptor each time, until it works: whatever could not be opened before, the reason is the kernel's.
+TEST_F(BadCallTest, AWantOfDescriptorsIsNotTakenForMissingPermission) {
+  if (const Domain trial = Domain::open(folder_.path()); trial.tracking().tracking != Tracking::kKernelHot)
+    GTEST_SKIP() << trial.tracking().reason;
+  for (const Tracking wanted : {Tracking::kKernelHot, Tracking::kAuto}) {
+    expect_child("few descriptors", [&] {
+      unsetenv("TMH_TRACKING");
+      DomainOptions options;
+      options.tracking = wanted;
+      bool is_open = false;
+      for (rlim_t count = 8; !is_open && count < 200; ++count) {
+        const rlimit limit{count, 1024};
+        ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        std::string said;
+        try {
+          const Domain domain = Domain::open(folder_.path(), options);
+          is_open = domain.tracking().tracking == Tracking::kKernelHot;
+          if (!is_open) said = domain.tracking().reason;
+        } catch (const Error &error) {
+          EXPECT_NE(error.errc(), Errc::kTrackingUnavailable) << error.what();
+          said = error.what();
+        }
+        EXPECT_TRUE(is_open || said.find("Too many open files") != std::string::npos) << count << ": " << said;
+        EXPECT_EQ(said.find("permi"), std::string::npos) << count << ": " << said;
+      }
+      EXPECT_TRUE(is_open);
+    });
+  }
+}
+
 TEST_F(BadCallTest, AutomaticTrackingFallsBackToSignalsAndSaysWhy) {
   expect_child("without perf events", [&] {
     forbid(SYS_perf_event_open);

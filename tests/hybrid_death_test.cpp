@@ -20,6 +20,7 @@ namespace {
 DomainOptions hybrid(CrossPolicy cross = {}) {
   DomainOptions options;
   options.levels = Levels::kHybrid;
+  options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
   options.escalation = "never";
   options.cross = cross;
   return options;

@@ -30,6 +30,7 @@ constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(std::uint64_t);
 DomainOptions hybrid(const std::string &escalation = {}) {
   DomainOptions options;
   options.levels = Levels::kHybrid;
+  options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
   options.escalation = escalation;
   return options;
 }
@@ -408,7 +409,9 @@ TEST_F(HybridTest, LevelsOfADomainAreOneChoice) {
     EXPECT_EQ(code_of([&] { (void)Domain::open(folder_.path(), pages); }), Errc::kLevelsMismatch);
   });
   expect_child("no choice", [&] {
-    const Table same(folder_.path(), DomainOptions{});
+    DomainOptions no_levels;
+    no_levels.line = LineChoice::kSoftware;
+    const Table same(folder_.path(), no_levels);
     const Site site(same.domain, "s", "never");
     atomically(site, [&] { ++same.word(0); });
     EXPECT_EQ(site.report().line_commits, 1U);

@@ -31,6 +31,7 @@ constexpr std::uint64_t kFirstFull = 40, kFullWords = 8 * kPageWords, kRing = 11
 DomainOptions options_of(Durability durability) {
   DomainOptions options = durable_options(durability);
   options.levels = Levels::kHybrid;
+  options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
   options.detection = Detection::kLazy;
   options.flush_interval_ms = 20;
   return options;

@@ -1,17 +1,21 @@
 // tests/latency_test.cpp -- latency histograms: the buckets and the sampling. What a domain records: tool_latency_test.cpp.
 // Invariants: (1) a quantile is never below the exact one, and at most 1/16, or 3 ns, above. (2) sampled counts stand for all attempts, also of
-//             programs that do things in turns.
+//             programs that do things in turns. (3) who leaves a table takes no record along that another thread makes meanwhile.
 #include <gtest/gtest.h>
 
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <thread>
 #include <vector>
 
 #include <tmh/latency.hpp>
 
 #include "hierarchy/latency_sampler.h"
+#include "levels/storage/latency_table.h"
+#include "tests/support/temp_folder.h"
 
 namespace tmh::test {
 namespace {
@@ -120,6 +124,62 @@ TEST(Sampler, KindsThatTakeTurnsAreSampledFairly) {
     for (std::size_t kind = 0; kind < ticks.size(); ++kind)
       EXPECT_NEAR(counted[kind] * static_cast<double>(ticks.size()) / kAttempts, 1, 0.1)
           << "kind " << kind << " of " << ticks.size();
+  }
+}
+
+// All that the table counts, whoever has recorded it.
+std::uint64_t recorded(const storage::LatencyTable &table) {
+  std::uint64_t count = 0;
+  for (const LatencySeries &one : table.read(std::vector<std::uint64_t>(storage::kParticipantsMax)))
+    count += one.histogram.count();
+  return count;
+}
+
+TEST(LatencyTable, WhatIsRecordedAfterLeavingLandsOnNobodysPage) {
+  const TempFolder folder;
+  storage::LatencyTable reader;
+  ASSERT_EQ(reader.open(folder.path(), 9, 100, true), Errc::kOk);
+  for (std::uint64_t round = 1; round <= 3; ++round) {  // from the second on the page is free when its owner has left
+    storage::LatencyTable table;
+    ASSERT_EQ(table.open(folder.path(), 0, round, false), Errc::kOk);
+    storage::LatencySite site;
+    site.use(&table, 0);
+    site.record(LatencyLevel::kPages, AbortCause::kNone, 100, 1);
+    table.leave();
+    site.record(LatencyLevel::kPages, AbortCause::kNone, 100, 1000);
+    EXPECT_EQ(recorded(reader), round);
+  }
+}
+
+TEST(LatencyTable, LeavingWaitsForThoseWhoRecord) {
+  const TempFolder folder;
+  storage::LatencyTable reader;
+  ASSERT_EQ(reader.open(folder.path(), 9, 100, true), Errc::kOk);
+  for (std::uint64_t round = 1; round <= 50; ++round) {
+    storage::LatencyTable table;
+    ASSERT_EQ(table.open(folder.path(), 0, round, false), Errc::kOk);
+    storage::LatencySite site;
+    site.use(&table, 0);
+    site.record(LatencyLevel::kLines, AbortCause::kNone, 100, 1);
+    std::atomic<bool> go_on{true};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2; ++i)
+      threads.emplace_back([&] {
+        while (go_on.load()) site.record(LatencyLevel::kLines, AbortCause::kNone, 100, 1);
+      });
+    table.leave();
+    const std::uint64_t when_left = recorded(reader);
+    std::this_thread::yield();
+    go_on.store(false);
+    for (std::thread &one : threads) one.join();
+    // The next one finds its page empty, or it would count what others have left there.
+    storage::LatencyTable next;
+    ASSERT_EQ(next.open(folder.path(), 0, 1000 + round, false), Errc::kOk);
+    storage::LatencySite fresh;
+    fresh.use(&next, 0);
+    fresh.record(LatencyLevel::kLines, AbortCause::kNone, 100, 1);
+    EXPECT_EQ(recorded(reader), when_left + 1);
+    next.leave();
   }
 }
 

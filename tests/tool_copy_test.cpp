@@ -28,6 +28,7 @@
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tool.h"
+#include "tools/domain_files.h"
 
 namespace tmh::test {
 namespace {
@@ -188,6 +189,8 @@ TEST_F(ToolCopy, KilledAtAnyTimeItIsThereWholeOrNot) {
     });
     usleep(static_cast<useconds_t>(random() % static_cast<std::uint64_t>(whole_us + whole_us / 2)));
     children.bury(tool);
+    // Its worker dies with it, but for the system call that it is in.
+    ASSERT_TRUE(poll_until([this] { return tools::live_participants(domain()).empty(); }));
     if (fs::exists(copy())) {
       ++whole;
       EXPECT_EQ(run_tmh({"check", copy()}).exit_code, 0);

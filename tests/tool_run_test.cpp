@@ -235,6 +235,11 @@ TEST(ToolRun, WrongCommandLinesAreRefused) {
                                                        {"bank", "--level", "page", "--line-mode", "software"},
                                                        {"bank", "--level", "page", "--cross", "abort-lower"},
                                                        {"bank", "--level", "page", "--capacity", "l1d"},
+                                                       {"bank", "--capacity", "bogus"},
+                                                       {"bank", "--capacity", ""},
+                                                       {"bank", "--domain", ""},
+                                                       {"bank", "--conflict", "keep-age,keep-age"},
+                                                       {"bank", "--conflict", "backoff=none", "--backoff", "adaptive"},
                                                        {"bank", "--durability", "paranoid"},
                                                        {"bank", "--conflict", "strongest-wins"},
                                                        {"bank", "--backoff", "backoff=none"},
@@ -249,12 +254,39 @@ TEST(ToolRun, WrongCommandLinesAreRefused) {
   }
 }
 
+TEST(ToolRun, AWrongValueIsToldWithTheRightOnes) {
+  const auto expect_told = [](const std::string &option, const std::string &value, const std::string &right) {
+    const ProgramEnd end = run_tmh({"run", "bank", option, value});
+    const std::string said = end.out + end.err;
+    EXPECT_EQ(end.exit_code, 64) << said;
+    EXPECT_NE(said.find(right), std::string::npos) << said;
+    EXPECT_LT(said.size(), 500u) << said;
+  };
+  expect_told("--operations", "0", "--operations: 0 is no number from 1 to 18446744073709551615");
+  expect_told("--size", "-1", "--size: -1 is no number from 1 to 18446744073709551615");
+  expect_told("--capacity", "bogus", "--capacity: bogus is none of unlimited, l1d, or <size>KiB/<ways>/64");
+  expect_told("--conflict", "oldest-wins,oldest-wins", "one of self-abort, oldest-wins");
+  expect_told("--domain", "", "--domain: the folder has an empty name");
+}
+
+TEST(ToolRun, AFolderForTemporaryFilesThatWillNotDoIsNamed) {
+  const TempFolder folder;
+  write_file(folder / "file", "x");
+  for (const std::string &value : {folder / "missing", folder / "file"}) {
+    for (const std::string command : {"run bank --operations 1", "doctor"}) {
+      const ProgramEnd end = run_program({"/bin/sh", "-c", "TMPDIR='" + value + "' exec " TMH_TOOL " " + command});
+      EXPECT_NE((end.out + end.err).find("TMPDIR=" + value), std::string::npos) << end.out << end.err;
+      EXPECT_EQ(end.exit_code, command == "doctor" ? 0 : 3);
+    }
+  }
+}
+
 TEST(ToolRun, FoldersThatWillNotDoAreRefused) {
   const TempFolder folder;
   write_file(folder / "file", "x");
   EXPECT_EQ(run_json({"bank", "--domain", folder / "file"}, 3).at("error"), "kNotADomain");
   EXPECT_EQ(run_json({"bank", "--domain", folder.path()}, 3).at("error"), "kNotADomain");
-  EXPECT_EQ(run_json({"bank", "--domain", folder / "a/b", "--capacity", "a lot"}, 3).at("error"), "kBadLevels");
+  EXPECT_EQ(run_json({"bank", "--domain", folder / "a/b", "--detection", "eager"}, 3).at("error"), "kLevelsMismatch");
 }
 
 TEST(ToolRun, CsvIsAHeaderAndARow) {

@@ -19,6 +19,7 @@
 #include <tmh/tmh.hpp>
 
 #include "levels/line/capacity.h"
+#include "levels/storage/participants.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tool.h"
@@ -159,6 +160,30 @@ TEST_F(ToolStat, SamplesAreRowsAndDocuments) {
   expect_valid("stat", documents.out);
   const std::vector<std::string> text = lines_of(run_tmh({"stat", domain(), "0.01", "--count", "2"}).out);
   EXPECT_NE(text.back().find('1'), std::string::npos) << "one participant";
+}
+
+TEST_F(ToolStat, NamesThatAreDamagedReachNoTerminal) {
+  const Domain open = Domain::open(domain());
+  const std::string damaged = "\x1b[31m\xff\xc3\xa9\xc3";  // red, no UTF-8, e with an accent, half of one
+  const std::string shown = "\\x1b[31m\\xff\xc3\xa9\\xc3";
+  patch_file(domain() + "/tmh.participants", offsetof(storage::Participant, name), damaged + std::string(1, '\0'));
+  EXPECT_EQ(stat().at("participants").at(0).at("name"), shown);
+  EXPECT_NE(run_tmh({"stat", domain()}).out.find("(" + shown + ")"), std::string::npos);
+  EXPECT_EQ(json::parse(run_tmh({"info", domain(), "--json"}).out).at("participants").at(0).at("name"), shown);
+  const std::string top = run_tmh({"top", domain(), "--once", "--interval", "0.01"}).out;
+  EXPECT_NE(top.find("\\x1b[31m\\xff"), std::string::npos) << top;
+  EXPECT_EQ(top.find('\x1b'), std::string::npos) << top;
+}
+
+// The harness on trial: a schema that was not looked at is no pass.
+TEST_F(ToolStat, WithoutTheValidatorATestIsSkippedAndSaysWhy) {
+  write_file(folder_ / "jsonschema.py", "raise ImportError\n");
+  const std::string self = fs::read_symlink("/proc/self/exe");
+  const ProgramEnd end =
+      run_program({"/usr/bin/env", "PYTHONPATH=" + folder_.path(), self, "--gtest_filter=*TotalsAreTheLibrarys*"});
+  EXPECT_EQ(end.exit_code, 0) << end.out;
+  EXPECT_NE(end.out.find("[  SKIPPED ] 1 test"), std::string::npos) << end.out;
+  EXPECT_NE(end.out.find("python3-jsonschema is not installed"), std::string::npos) << end.out;
 }
 
 TEST_F(ToolStat, WhatCannotBeReadIsRefused) {

@@ -325,6 +325,28 @@ TEST_F(Tool, RecoverStopsAtAnLsnOrATime) {
   EXPECT_EQ(tmh_json({"recover", other, "--logs", domain(), "--until-time", seconds})["transactions"], 40);
 }
 
+// With nothing behind the checkpoint only the log in front of it, or its absence, tells that a moment has gone.
+TEST_F(Tool, RecoverToBeforeTheCheckpointIsRefused) {
+  in_domain(domain(), durable_options(), Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 10); });
+  const std::vector<json> lines = lines_of(tmh({"log", "dump", domain(), "--from", "0", "--json"}).out);
+  const auto seconds_of = [](std::uint64_t ns) {
+    const std::string digits = std::to_string(ns);
+    return digits.substr(0, digits.size() - 9) + "." + digits.substr(digits.size() - 9);
+  };
+  const auto fifth = lines[5]["time_ns"].get<std::uint64_t>(),
+             last = lines[lines.size() - 2]["time_ns"].get<std::uint64_t>();  // behind it, the log's end
+  for (const std::string &early : {std::string("1"), seconds_of(fifth)}) {
+    const ProgramEnd end = tmh({"recover", domain(), "--until-time", early});
+    EXPECT_EQ(end.exit_code, 4) << end.out << end.err;
+    EXPECT_NE(end.err.find("lies before what can be restored"), std::string::npos) << end.err;
+    EXPECT_NE(end.err.find("exit code 4"), std::string::npos) << end.err;
+  }
+  // Nothing was committed between the last transaction and the checkpoint: that is what the data files hold. Twice is as once.
+  for (int round = 0; round < 2; ++round)
+    EXPECT_EQ(tmh_json({"recover", domain(), "--until-time", seconds_of(last)})["transactions"], 0);
+  in_domain(domain(), {}, Ending::kClosed, [](const Domain &, const Segment &s) { EXPECT_EQ(word_of(s, 10), 10u); });
+}
+
 // A domain that this process has open, while the command works on it.
 class ToolLive : public Tool {
  protected:

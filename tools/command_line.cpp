@@ -15,6 +15,7 @@
 #include <tmh/options.hpp>
 
 #include "examples/workloads/workload.hpp"
+#include "levels/line/capacity.h"
 #include "perf/encode.h"
 #include "tools/commands.h"
 #include "tools/completion.h"
@@ -30,7 +31,9 @@ constexpr const char *kExitCodes =
     "Exit code: 0 done (log: clean end), 1 torn tail (log commands and check only), 2 the domain is damaged, 3 refused "
     "or "
     "failed\n"
-    "(the message names the reason), 64 wrong command line. Manual pages: tmh(1), tmh-durability(7).";
+    "(the message names the reason), 4 recover: the wanted time lies before what can be restored, 5 --timeout has "
+    "passed, 64 wrong command "
+    "line. Manual pages: tmh(1), tmh-durability(7).";
 
 // CLI11 reads "-1" and numbers beyond 64 bits as some other number.
 std::string check_number(const std::string &text) {
@@ -38,6 +41,19 @@ std::string check_number(const std::string &text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool is_number = error == std::errc{} && end == text.data() + text.size();
   return is_number ? std::string() : text + " is no number from 0 to 18446744073709551615";
+}
+
+// CLI::PositiveNumber tells its range in 300 digits.
+std::string check_positive(const std::string &text) {
+  const bool is_zero = text.find_first_not_of('0') == std::string::npos;
+  if (is_zero || !check_number(text).empty()) return text + " is no number from 1 to 18446744073709551615";
+  return {};
+}
+
+std::string check_capacity(const std::string &text) {
+  line::CapacityModel ignored;
+  if (line::parse(text, &ignored) == Errc::kOk) return {};
+  return text + " is none of " + line::capacity_values();
 }
 
 // Which CLI::Range lets pass.
@@ -116,7 +132,7 @@ class CommandLine {
       std::fputs((document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n").c_str(), stdout);
       std::fflush(stdout);
     }
-    return static_cast<int>(exit_of(error.errc()));
+    return static_cast<int>(exit_of(error));
   }
 
   template <class Command>
@@ -164,6 +180,8 @@ class CommandLine {
     const std::string example = fmt::format("tmh {} shop{}", name, needs_folder ? " /backup/shop" : "");
     CLI::App *sub = add(&app_, name, description, &command, example.c_str());
     if (needs_folder) sub->add_option("TO", command.to, "folder")->required();
+    check_seconds(sub->add_option("--timeout", command.timeout_s,
+                                  "give up after so many seconds, with exit code 5 (default: never)"));
   }
 
   void add_log_dump(CLI::App *log) {
@@ -221,8 +239,7 @@ class CommandLine {
     CLI::Option *once = sub->add_flag_callback(
         "--once", [this] { top_.batch = 1; }, "one picture as plain text, of one interval");
     sub->add_option("--batch,-b", top_.batch, "so many pictures as plain text, also into a pipe")
-        ->check(check_number)
-        ->check(CLI::PositiveNumber)
+        ->check(check_positive)
         ->excludes(once);
     sub->footer(fmt::format("Keys: q quit, space pause, s sort participants.\nExample: tmh top shop\n{}", kExitCodes));
     sub->final_callback([this] { chosen_ = [this] { return tools::run(top_); }; });
@@ -321,7 +338,9 @@ class CommandLine {
     std::vector<std::string> names;
     for (const workloads::Description &one : workloads::descriptions()) names.emplace_back(one.name);
     sub->add_option("WORKLOAD", run_.workload, "what to run")->required()->check(CLI::IsMember(names));
-    sub->add_option("--domain", run_.domain, "folder of the domain, which stays (default: a temporary one)");
+    sub->add_option("--domain", run_.domain, "folder of the domain, which stays (default: a temporary one)")
+        ->check(
+            [](const std::string &text) { return std::string(text.empty() ? "the folder has an empty name" : ""); });
     sub->add_option("--processes", run_.processes, "worker processes (2)")
         ->check(CLI::Range(1u, workloads::kWorkersMax));
     sub->add_option("--threads", run_.threads, "threads of each (1)")->check(CLI::Range(1u, workloads::kWorkersMax));
@@ -329,11 +348,8 @@ class CommandLine {
     check_seconds(seconds);
     sub->add_option("--operations", run_.operations, "so many operations of all workers, instead")
         ->excludes(seconds)
-        ->check(check_number)
-        ->check(CLI::PositiveNumber);
-    sub->add_option("--size", run_.size, "elements (the workload's own number)")
-        ->check(check_number)
-        ->check(CLI::PositiveNumber);
+        ->check(check_positive);
+    sub->add_option("--size", run_.size, "elements (the workload's own number)")->check(check_positive);
     sub->add_option("--skew", run_.skew, "zipfian constant, 0: all elements alike (YCSB: 0.99, others: 0)")
         ->check(CLI::Range(0.0, 0.9999))
         ->check(check_not_nan);
@@ -360,7 +376,8 @@ class CommandLine {
                          escalation_values());
     add_spec<CrossPolicy>(sub, "--cross", &run_.cross, "what level 1 does about a page of level 2",
                           cross_policy_values());
-    sub->add_option("--capacity", run_.capacity, "what fits into an instance of level 1, see tmh policies");
+    sub->add_option("--capacity", run_.capacity, "what fits into an instance of level 1, see tmh policies")
+        ->check(check_capacity);
     add_spec<Tracking>(sub, "--tracking", &run_.tracking, "how pages that are touched are found", tracking_values());
     add_spec<Detection>(sub, "--detection", &run_.detection, "when conflicts of level 2 are found", detection_values());
     add_spec<ThreadViewUse>(sub, "--thread-views", &run_.thread_views, "threads at level 2", thread_view_values());
@@ -381,6 +398,8 @@ class CommandLine {
     if (run_.skew >= 0 && workload.skew < 0) refuse_option("--skew", fmt::format("{} has none", run_.workload));
     if (run_.read_percent >= 0 && workload.read_percent < 0)
       refuse_option("--reads", fmt::format("{} has no reads", run_.workload));
+    if (!run_.backoff.empty() && run_.conflict.find("backoff=") != std::string::npos)
+      refuse_option("--backoff", "--conflict says it already, of none, exponential, adaptive");
     if (run_.level == RunCommand::Level::kHybrid) return;
     const bool is_page = run_.level == RunCommand::Level::kPage;
     if (!run_.escalation.empty()) refuse_option("--escalation", "only with --level hybrid");

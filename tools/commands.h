@@ -23,6 +23,7 @@ struct LiveCommand {
   enum class Kind : std::uint8_t { kCheckpoint, kArchive, kBackup, kCopy };
   Kind kind = Kind::kCheckpoint;
   std::string domain, to;
+  double timeout_s = 0;  // 0: as long as it takes
   bool json = false;
 };
 [[nodiscard]] Exit run(const LiveCommand &command);

@@ -17,6 +17,7 @@
 #include "platform/files.h"
 #include "platform/process.h"
 #include "tools/failure.h"
+#include "tools/print.h"
 
 namespace tmh::tools {
 
@@ -63,7 +64,7 @@ bool is_live(const std::byte *record, LiveParticipant *out) {
   std::memcpy(name, record + offsetof(Participant, name), sizeof Participant::name);
   if (state != 1 || process.pid <= 0 || !platform::alive(process)) return false;
   out->pid = process.pid;
-  out->name = name;
+  out->name = printable(name);
   return true;
 }
 

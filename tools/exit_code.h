@@ -9,8 +9,10 @@ enum class Exit : int {
   kOk = 0,      // done; of log commands: the log ends cleanly
   kTorn = 1,    // log commands and check: it ends in a torn tail, which recovery cuts off; nothing acknowledged is lost
   kDamage = 2,  // a file of the domain is damaged, cut short, or gone
-  kRefused = 3,  // anything else went wrong; the message names it
-  kUsage = 64    // the command line is wrong (EX_USAGE of sysexits.h)
+  kRefused = 3,   // anything else went wrong; the message names it
+  kTooEarly = 4,  // recover: the wanted time lies before what can be restored here
+  kTimedOut = 5,  // checkpoint, archive, backup, copy: --timeout has passed
+  kUsage = 64     // the command line is wrong (EX_USAGE of sysexits.h)
 };
 
 [[nodiscard]] constexpr Exit exit_of(Errc code) noexcept {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "platform/failure.h"
-#include "tools/exit_code.h"
 
 namespace tmh::tools {
 
@@ -70,12 +69,17 @@ const char *errc_name(Errc code) noexcept {
   return "unknown";
 }
 
+Exit exit_of(const Error &error) noexcept {
+  const auto *const specific = dynamic_cast<const SpecificError *>(&error);
+  return specific != nullptr ? specific->exit() : exit_of(error.errc());
+}
+
 std::string sentence(const Error &error) {
   std::string text = error.what();
   for (char &c : text) {
     if (c == '\n' || c == '\r') c = ' ';  // a file's name may hold anything
   }
-  return fmt::format("{} ({}, exit code {})", text, errc_name(error.errc()), static_cast<int>(exit_of(error.errc())));
+  return fmt::format("{} ({}, exit code {})", text, errc_name(error.errc()), static_cast<int>(exit_of(error)));
 }
 
 void refuse(Errc code, const std::string &detail) { throw Error(code, detail); }

@@ -5,7 +5,20 @@
 
 #include <tmh/error.hpp>
 
+#include "tools/exit_code.h"
+
 namespace tmh::tools {
+
+// An error with an exit code of its own, which says more than its Errc's.
+class SpecificError : public Error {
+ public:
+  SpecificError(Exit exit, Errc code, const std::string &detail) : Error(code, detail), exit_(exit) {}
+  [[nodiscard]] Exit exit() const noexcept { return exit_; }
+
+ private:
+  Exit exit_;
+};
+[[nodiscard]] Exit exit_of(const Error &error) noexcept;
 
 // "kLogDamaged"; "unknown" for a number that is none.
 [[nodiscard]] const char *errc_name(Errc code) noexcept;

@@ -16,9 +16,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +36,7 @@
 #include "tools/moment.h"
 #include "tools/print.h"
 #include "tools/shared_counters.h"
+#include "tools/watched_work.h"
 
 namespace tmh::tools {
 
@@ -208,15 +207,6 @@ const char *meaning(const std::string &outcome) {
   return "could not be killed";
 }
 
-// 'T' and 't': stopped by a signal, or by a debugger.
-bool is_stopped(std::int32_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = text.rfind(')');
-  return name_end != std::string::npos && name_end + 2 < text.size() &&
-         (text[name_end + 2] == 'T' || text[name_end + 2] == 't');
-}
-
 // Only that process, not one that got its pid: the descriptor is of one of them, and alive() says whether it is the right one.
 bool kill_process(const ParticipantCounters &who) {
   const platform::FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, who.pid, 0)));
@@ -316,7 +306,6 @@ void kill_those_left(const KillStuckCommand &command, const std::vector<Particip
 
 Exit run(const KillStuckCommand &command) {
   const SharedCounters shared = read_counters(command.domain);
-  if (!shared.is_open()) refuse(Errc::kBadArgument, command.domain + ": nobody has it open");
   const std::vector<ParticipantCounters> meant = choose(command, shared);
   if (command.pid != 0 && meant.empty())
     refuse(Errc::kBadArgument, fmt::format("process {} does not have {} open", command.pid, command.domain));
@@ -339,7 +328,8 @@ Exit run(const KillStuckCommand &command) {
                       one["stopped"].get<bool>() ? ", stopped" : "", one["level"] == "line" ? "at lines" : "at pages",
                       age_us != 0 ? ", " + duration_text(age_us) : "", meaning(one["outcome"].get<std::string>()));
     }
-    if (text.empty()) text = command.domain + ": no such instance runs\n";
+    if (text.empty())
+      text = command.domain + (shared.is_open() ? ": no such instance runs\n" : ": nobody has it open\n");
     print(text);
   }
   return any_left ? Exit::kRefused : Exit::kOk;

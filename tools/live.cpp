@@ -12,6 +12,7 @@
 #include "tools/failure.h"
 #include "tools/moment.h"
 #include "tools/print.h"
+#include "tools/watched_work.h"
 
 namespace tmh::tools {
 
@@ -165,9 +166,7 @@ Exit backup(const LiveCommand &command, const Joined &joined) {
   return Exit::kOk;
 }
 
-}  // namespace
-
-Exit run(const LiveCommand &command) {
+Exit work(const LiveCommand &command) {
   if (command.kind == LiveCommand::Kind::kCopy && read_control(command.domain)->header.durability == 0)
     refuse(Errc::kNotDurable, command.domain + " is volatile: copy its folder while nobody has it open");
   Joined joined = join(command.domain);
@@ -184,6 +183,32 @@ Exit run(const LiveCommand &command) {
     return Exit::kRefused;
   }();
   joined.domain.close();
+  return exit;
+}
+
+// What an unfinished backup or copy leaves, if it is not there now: somebody else's stays.
+std::vector<std::string> own_leftovers(const LiveCommand &command) {
+  std::string to = command.to;
+  while (to.size() > 1 && to.back() == '/') to.pop_back();
+  std::vector<std::string> mine;
+  std::error_code ignored;
+  for (const char *const suffix : {".incomplete", ".copying", ".copying.incomplete"})
+    if (!fs::exists(fs::symlink_status(to + suffix, ignored))) mine.push_back(to + suffix);
+  return mine;
+}
+
+}  // namespace
+
+Exit run(const LiveCommand &command) {
+  WatchPlan plan{command.domain, command.timeout_s, {}};
+  if (command.kind == LiveCommand::Kind::kBackup || command.kind == LiveCommand::Kind::kCopy)
+    plan.clean_up = [leftovers = own_leftovers(command)] {
+      std::error_code ignored;
+      for (const std::string &folder : leftovers) fs::remove_all(folder, ignored);
+    };
+  const Exit exit = run_watched(plan, [&] { return work(command); });
+  if (exit == Exit::kTimedOut && command.json)
+    print_line(Json{{"error", "timeout"}, {"domain", command.domain}, {"timeout_s", command.timeout_s}});
   return exit;
 }
 

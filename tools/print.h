@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -12,9 +13,12 @@ using Json = nlohmann::ordered_json;
 // Throws kIo or kDiskFull when standard output cannot be written.
 void print(const std::string &text);
 // Several lines; bytes of a name that are not UTF-8 are replaced.
+[[nodiscard]] std::string text_of_json(const Json &document);
 void print(const Json &document);
 // One line.
 void print_line(const Json &document);
+// Bytes that somebody may have damaged, as text that a terminal and JSON can take: control characters, and what is no UTF-8, become \xNN.
+[[nodiscard]] std::string printable(std::string_view bytes);
 // Writes out what print() kept; throws like it.
 void flush_output();
 

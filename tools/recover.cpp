@@ -8,7 +8,9 @@
 #include <tmh/domain.hpp>
 
 #include "tools/commands.h"
+#include "tools/domain_files.h"
 #include "tools/failure.h"
+#include "tools/log_walk.h"
 #include "tools/moment.h"
 #include "tools/print.h"
 
@@ -70,6 +72,46 @@ Json report_json(const RecoverCommand &command, const RecoveryInfo &info) {
           {"total_us", info.total_us}};
 }
 
+// The library refuses a moment before the checkpoint when the log behind it shows that; here, the log in front of it is asked, too: of a
+// transaction that is later than `moment_ns` and in the data files nothing can be undone. kTooEarly.
+void expect_restorable(const RecoverCommand &command, std::uint64_t moment_ns) {
+  const auto control = read_durable_control(command.domain);
+  const CheckpointSlots slots = read_checkpoint(command.domain, *control);
+  if (slots.current < 0 || !live_participants(command.domain).empty()) return;  // the library says what is wrong
+  const storage::CheckpointV1 &checkpoint = slots.get(command.domain);
+  if (moment_ns >= checkpoint.time_ns) return;
+  const auto refuse_moment = [&](const std::string &why) {
+    throw SpecificError(
+        Exit::kTooEarly, Errc::kBadArgument,
+        fmt::format("{}: {} lies before what can be restored: the data files are of {}, and {}; take an older backup",
+                    command.domain, command.until_time, moment_text(checkpoint.time_ns), why));
+  };
+  storage::CheckpointV1 from{};
+  try {
+    from = start_before(command.domain, command.logs, checkpoint, checkpoint.lsn - 1);
+  } catch (const Error &) {
+    refuse_moment("no log of the time before is left that could show that nothing has changed since");
+  }
+  LogWalk walk(command.domain, command.logs, *control, from);
+  storage::Lsn later = 0;   // behind the first transaction after that moment; 0: none
+  bool is_written = false;  // the record that a recovery has left to the next open
+  LogEntry entry;
+  const auto undo_from = [&later](storage::Lsn end) {
+    if (later > end) later = 0;
+  };
+  while (walk.next(&entry)) {
+    if (entry.kind == LogEntry::Kind::kOpen) {
+      undo_from(entry.open.previous_end);
+      is_written = is_written || entry.open.previous_end == checkpoint.previous_end;
+    } else if (later == 0 && entry.time_ns > moment_ns) {
+      later = entry.end;
+    }
+  }
+  if (checkpoint.previous_end != 0 && !is_written) undo_from(checkpoint.previous_end);
+  if (later != 0 && later <= checkpoint.durable_lsn)
+    refuse_moment("the log shows that they hold transactions which were committed later");
+}
+
 }  // namespace
 
 Exit run(const RecoverCommand &command) {
@@ -81,6 +123,7 @@ Exit run(const RecoverCommand &command) {
     const auto moment = parse_moment(command.until_time);
     if (!moment) refuse(Errc::kBadArgument, fmt::format("'{}' is no time", command.until_time));
     options.until_time_ns = *moment;
+    expect_restorable(command, *moment);
   }
   RecoveryInfo info;
   {

@@ -14,6 +14,7 @@
 #include "platform/process.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"
+#include "tools/print.h"
 #include "tools/shared_file.h"
 #include "tools/shared_latency.h"
 #include "tools/shared_lines.h"
@@ -41,7 +42,7 @@ bool read_participant(const std::byte *record, ParticipantCounters *out) {
   out->start_time = process.start_time;
   out->is_alive = process.pid > 0 && platform::alive(process);
   const auto name = field<std::array<char, sizeof Participant::name>>(record, offsetof(Participant, name));
-  out->name.assign(name.begin(), std::find(name.begin(), name.end(), '\0'));
+  out->name = printable({name.begin(), std::find(name.begin(), name.end(), '\0')});
   out->in_line_mode = field<std::uint32_t>(record, offsetof(Participant, in_line_mode)) != 0;
   if (const auto pin = field<std::uint64_t>(record, offsetof(Participant, pin)); pin != storage::kNoPin) {
     out->snapshot = pin;

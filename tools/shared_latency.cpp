@@ -11,6 +11,7 @@
 
 #include "levels/storage/latency.h"
 #include "tools/failure.h"
+#include "tools/print.h"
 #include "tools/shared_counters.h"
 #include "tools/shared_file.h"
 
@@ -26,7 +27,7 @@ std::string site_name(const std::vector<std::byte> &header, std::uint32_t site) 
   if (field<std::uint32_t>(record, offsetof(storage::LatencySiteV1, state)) != storage::kSiteNamed) return {};
   const auto name =
       field<std::array<char, sizeof storage::LatencySiteV1::name>>(record, offsetof(storage::LatencySiteV1, name));
-  return {name.begin(), std::find(name.begin(), name.end(), '\0')};
+  return printable({name.begin(), std::find(name.begin(), name.end(), '\0')});
 }
 
 Histogram histogram_of(const std::vector<std::byte> &page) {

@@ -62,7 +62,7 @@ Ring read_ring(const std::string &path) {
   Ring ring;
   ring.pid = static_cast<std::int32_t>(half(offsetof(TraceHeaderV1, pid)));
   const char *const name = bytes.data() + offsetof(TraceHeaderV1, name);
-  ring.name.assign(name, ::strnlen(name, sizeof TraceHeaderV1::name));
+  ring.name = printable({name, ::strnlen(name, sizeof TraceHeaderV1::name)});
   for (std::size_t i = 0; i < platform::kTraceEvents; ++i) {
     const std::size_t at = sizeof(TraceHeaderV1) + i * sizeof(TraceEventV1);
     const std::uint64_t number = word(bytes, at);

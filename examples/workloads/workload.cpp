@@ -80,6 +80,10 @@ Tally &Workload::tally(unsigned worker) const noexcept {
 }
 
 void Workload::set_up() {
+  (void)set_up_while([] { return true; });
+}
+
+bool Workload::set_up_while(const std::function<bool()> &go_on) {
   tmh::atomically(domain_, [&] {
     Header &head = header();
     if (head.magic == 0) {
@@ -93,6 +97,7 @@ void Workload::set_up() {
   });
   if (segment_.size_bytes() < bytes_) segment_.grow(bytes_);
   for (bool is_complete = false; !is_complete;) {
+    if (!go_on()) return false;
     is_complete = tmh::atomically(domain_, [&] {
       Header &head = header();
       const std::uint64_t made = head.portions;
@@ -103,6 +108,7 @@ void Workload::set_up() {
     });
   }
   tmh::query(domain_, [&] { prepare(); });
+  return true;
 }
 
 Workload::Sums Workload::sums() const {

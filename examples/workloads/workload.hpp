@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -112,6 +113,8 @@ class Workload {
   // Makes the content, or what is missing of it, in instances of moderate size. Throws Error(kBadArgument) when the segment has another
   // workload's content, or one of another size.
   void set_up();
+  // The same, one portion after the other as long as go_on() says so. False: the content is not complete.
+  [[nodiscard]] bool set_up_while(const std::function<bool()> &go_on);
   // REQUIRES set_up(). index below kWorkersMax.
   [[nodiscard]] virtual std::unique_ptr<Worker> make_worker(unsigned index) = 0;
   // In one query, at any time: an operation that is under way has happened in it, or has not.

@@ -107,7 +107,7 @@ Errc Engine::choose_tracking(Tracking wanted) noexcept {
   }
   if (wanted != Tracking::kAuto) return permitted;
   (void)page_map_.open();
-  tracking_ = {Tracking::kSignalHot, "kernel tracking is not permitted here: " + platform::failure_detail()};
+  tracking_ = {Tracking::kSignalHot, "kernel tracking does not work here: " + platform::failure_detail()};
   return Errc::kOk;
 }
 
@@ -117,21 +117,25 @@ Errc Engine::open_kernel_tracking() noexcept {
   if (const Errc error = page_map_.open(); error != Errc::kOk) return error;
   if (const Errc error = open_ring(); error != Errc::kOk) return error;
   if (const Errc error = fault_around_.open(); error != Errc::kOk) return error;
-  return guards_work() ? Errc::kOk : Errc::kTrackingUnavailable;
+  return try_guards();
 }
 
 // Kernel versions and configurations say less than a trial: one page read must be listed alone, and guards must hold on a file view.
-bool Engine::guards_work() noexcept {
+Errc Engine::try_guards() noexcept {
   constexpr std::size_t kTrialPages = 16;  // one fault-around window
   platform::FileDescriptor file(memfd_create("tmh-trial", MFD_CLOEXEC));
-  if (!file || ftruncate(file.get(), kTrialPages * kPageBytes) != 0) return false;
+  if (!file || ftruncate(file.get(), kTrialPages * kPageBytes) != 0)
+    return platform::fail_errno(Errc::kTrackingUnavailable, "memfd_create of a trial's pages");
   void *shared =
       mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
   void *view =
       mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
-  bool works = false;
-  if (shared != MAP_FAILED && view != MAP_FAILED &&
-      fault_around_.switch_off(view, kTrialPages * kPageBytes) == Errc::kOk) {
+  Errc result = Errc::kOk;
+  if (shared == MAP_FAILED || view == MAP_FAILED)
+    result = platform::fail_errno(Errc::kTrackingUnavailable, "mapping a trial's pages");
+  else
+    result = fault_around_.switch_off(view, kTrialPages * kPageBytes);
+  if (result == Errc::kOk) {
     (void)thread_ring.drain([](std::uintptr_t) {});
     (void)std::atomic_ref<std::uint64_t>(*static_cast<std::uint64_t *>(view)).load(std::memory_order_relaxed);
     std::size_t listed = 0;
@@ -144,17 +148,15 @@ bool Engine::guards_work() noexcept {
       for (const auto kind : kinds) present += kind != platform::PageKind::kAbsent ? 1 : 0;
     const auto ignore = [](void *, const platform::PageMap::Run &) {};
     if (listed != 1 || present != 1)
-      fail(Errc::kTrackingUnavailable, "a trial read of one page was not listed exactly once and alone");
+      result = fail(Errc::kTrackingUnavailable, "a trial read of one page was not listed exactly once and alone");
     else if (!page_map_.scan(base, kTrialPages * kPageBytes, ignore, nullptr))
-      fail(Errc::kTrackingUnavailable, "PAGEMAP_SCAN (Linux 6.7) is missing");
+      result = fail(Errc::kTrackingUnavailable, "PAGEMAP_SCAN (Linux 6.7) is missing");
     else if (!platform::guard_install(view, kPageBytes) || !platform::guard_remove(view, kPageBytes))
-      fail(Errc::kTrackingUnavailable, "MADV_GUARD_INSTALL on file views (Linux 6.15) is missing");
-    else
-      works = true;
+      result = fail(Errc::kTrackingUnavailable, "MADV_GUARD_INSTALL on file views (Linux 6.15) is missing");
   }
   if (shared != MAP_FAILED) munmap(shared, kTrialPages * kPageBytes);
   if (view != MAP_FAILED) munmap(view, kTrialPages * kPageBytes);
-  return works;
+  return result;
 }
 
 Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) noexcept {

@@ -55,7 +55,7 @@ class Engine {
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
 
-  // Chooses the tracking; kTrackingUnavailable when `wanted` is not permitted, kBadTracking when it does not fit the detection.
+  // Chooses the tracking; kTrackingUnavailable when `wanted` is not permitted, kIo without descriptors, kBadTracking when it does not fit the detection.
   // alone: no other participant is alive.
   [[nodiscard]] Errc start(Tracking wanted, bool alone) noexcept;
   [[nodiscard]] const TrackingReport &tracking() const noexcept { return tracking_; }
@@ -142,7 +142,7 @@ class Engine {
   [[nodiscard]] storage::Participant &self() const noexcept { return own_; }
   [[nodiscard]] Errc choose_tracking(Tracking wanted) noexcept;
   [[nodiscard]] Errc open_kernel_tracking() noexcept;
-  [[nodiscard]] bool guards_work() noexcept;
+  [[nodiscard]] Errc try_guards() noexcept;
   [[nodiscard]] Errc open_ring() noexcept;
   [[nodiscard]] bool silent() const noexcept {
     return tracking_.tracking == Tracking::kKernel || tracking_.tracking == Tracking::kKernelHot;

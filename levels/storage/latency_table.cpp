@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "platform/failure.h"
 #include "platform/process.h"
@@ -67,7 +68,11 @@ bool LatencyTable::is_ours() const noexcept {
 }
 
 void LatencyTable::leave() noexcept {
-  if (header_ != nullptr) retire(owner_of(slot_));
+  if (header_ == nullptr) return;
+  // A thread whose instance ended while the domain closes may be at its record: its page would be somebody else's by then.
+  has_left_.store(true, std::memory_order_seq_cst);
+  while (recording_.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+  retire(owner_of(slot_));
 }
 
 HistogramV1 &LatencyTable::page_at(std::size_t index) const noexcept {
@@ -177,7 +182,7 @@ std::vector<LatencySeries> LatencyTable::read(const std::vector<std::uint64_t> &
 }
 
 void LatencySite::record(LatencyLevel level, AbortCause outcome, std::uint64_t ns, std::uint64_t count) noexcept {
-  if (table_ == nullptr) return;
+  if (table_ == nullptr || !table_->begin_record()) return;
   auto &cell = pages_[static_cast<std::size_t>(level) * kAbortCauseCount + static_cast<std::size_t>(outcome)];
   HistogramV1 *page = cell.load(std::memory_order_relaxed);  // relaxed: the page was zero when it was made
   if (page == nullptr) [[unlikely]] {
@@ -185,6 +190,7 @@ void LatencySite::record(LatencyLevel level, AbortCause outcome, std::uint64_t n
     cell.store(page, std::memory_order_relaxed);
   }
   page->add(ns, count);
+  table_->end_record();
 }
 
 }  // namespace tmh::storage

@@ -29,8 +29,17 @@ class LatencyTable {
   // kForeignVersion: others use a table of another version, or a damaged one; kDiskFull, kIo.
   [[nodiscard]] Errc open(const std::string &folder, std::uint32_t slot, std::uint64_t incarnation,
                           bool fresh) noexcept;
-  // What this participant has recorded is added to what has gone. Later records are harmless, and lost.
+  // What this participant has recorded is added to what has gone. Waits for threads that are recording; what comes later is lost.
   void leave() noexcept;
+  // Around a record: nobody retires its page in between. False: this participant has left, and there is no page to record on.
+  [[nodiscard]] bool begin_record() noexcept {
+    recording_.fetch_add(
+        1, std::memory_order_seq_cst);  // before the look at has_left_; leave() does both the other way round
+    if (!has_left_.load(std::memory_order_seq_cst)) return true;
+    end_record();
+    return false;
+  }
+  void end_record() noexcept { recording_.fetch_sub(1, std::memory_order_release); }  // pairs with leave()
   [[nodiscard]] bool is_open() const noexcept { return header_ != nullptr; }
 
   // The number of the site of that name; 0: it has none, or there are too many.
@@ -53,6 +62,8 @@ class LatencyTable {
   LatencyHeaderV1 *header_ = nullptr;
   std::uint32_t slot_ = 0;
   std::uint64_t incarnation_ = 0;
+  std::atomic<std::uint32_t> recording_{0};  // threads
+  std::atomic<bool> has_left_{false};
   std::mutex mutex_;  // makes pages, so that two threads do not make two of one kind
 };
 

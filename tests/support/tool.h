@@ -22,14 +22,15 @@ inline ProgramEnd run_tmh(std::vector<std::string> words) {
   return end;
 }
 
-// Each line of `documents` is one. Without python3-jsonschema nothing is checked: house.json_schema is skipped then, and says so.
+// Each line of `documents` is one. Without python3-jsonschema nothing is checked: the test goes on, and counts as skipped unless it fails.
 inline void expect_valid(const std::string &schema, const std::string &documents) {
   const TempFolder folder;
   std::ofstream(folder / "documents") << documents;
   const std::string root = TMH_SOURCE_DIR;
   const ProgramEnd end = run_program({TMH_PYTHON, "-B", root + "/tests/json_schema.py", "--validate",
                                       root + "/tools/schema/" + schema + ".schema.json", folder / "documents"});
-  EXPECT_TRUE(end.exit_code == 0 || end.exit_code == 77) << end.out << end.err << documents;
+  if (end.exit_code == 77) GTEST_SKIP() << "the document was not held against its schema: " << end.out;
+  EXPECT_EQ(end.exit_code, 0) << end.out << end.err << documents;
 }
 
 }  // namespace tmh::test

@@ -20,6 +20,7 @@
 #include "platform/page_tables.h"
 #include "tools/doctor/finding.h"
 #include "tools/doctor/machine.h"
+#include "tools/temporary_folder.h"
 
 namespace tmh::tools::doctor {
 
@@ -81,13 +82,9 @@ int try_bpf() {
 
 // The library's own answer, with the environment's choices: nobody can know it better.
 void ask_library(PageTrials *trials) {
-  std::error_code ignored;
-  std::string folder = std::filesystem::temp_directory_path(ignored).string() + "/tmh-doctor-XXXXXX";
-  if (::mkdtemp(folder.data()) == nullptr) {
-    trials->tracking_reason = folder + ": " + error_text(errno);
-    return;
-  }
+  std::string folder;
   try {
+    folder = make_temporary_folder("tmh-doctor-");
     const Domain domain = Domain::open(folder + "/domain");
     const TrackingReport report = domain.tracking();
     trials->tracking = to_string(report.tracking);
@@ -95,7 +92,8 @@ void ask_library(PageTrials *trials) {
   } catch (const std::exception &error) {
     trials->tracking_reason = error.what();
   }
-  std::filesystem::remove_all(folder, ignored);
+  std::error_code ignored;
+  if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
 }
 
 }  // namespace

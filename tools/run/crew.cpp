@@ -14,8 +14,10 @@
 #include <cstdio>
 #include <thread>
 
+#include "platform/futex.h"
 #include "platform/process.h"
 #include "tools/failure.h"
+#include "tools/run/stop_signals.h"
 
 namespace tmh::tools {
 
@@ -24,11 +26,6 @@ namespace {
 constexpr std::uint64_t kLookNs = 2'000'000;  // between the parent's looks at its children: a run's end is late by this
 constexpr std::uint64_t kPublishNs = 20'000'000;  // a killed process's site totals lack at most this
 constexpr auto relaxed = std::memory_order_relaxed;
-
-// relaxed: nothing is published with it.
-std::atomic<std::uint32_t> stop_signals{0};
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free);  // for the handler
-void count_signal(int) { stop_signals.fetch_add(1, std::memory_order_relaxed); }
 
 void pause_ns(std::uint64_t ns) {
   const timespec wait{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
@@ -49,27 +46,6 @@ void *shared_memory(std::size_t bytes) {
 void tell(ProcessState &process, const std::exception &error) {
   if (process.has_error.exchange(1) == 0) (void)std::snprintf(process.error, sizeof process.error, "%s", error.what());
 }
-
-class StopSignals {
- public:
-  StopSignals() {
-    stop_signals.store(0, std::memory_order_relaxed);
-    struct sigaction action {};
-    action.sa_handler = count_signal;
-    (void)sigaction(SIGINT, &action, &old_int_);
-    (void)sigaction(SIGTERM, &action, &old_term_);
-  }
-  ~StopSignals() {
-    (void)sigaction(SIGINT, &old_int_, nullptr);
-    (void)sigaction(SIGTERM, &old_term_, nullptr);
-  }
-  StopSignals(const StopSignals &) = delete;
-  StopSignals &operator=(const StopSignals &) = delete;
-
- private:
-  struct sigaction old_int_ {
-  }, old_term_{};
-};
 
 }  // namespace
 
@@ -110,12 +86,24 @@ void Crew::kill_all() noexcept {
   }
 }
 
+void Crew::set_phase(Phase next) noexcept {
+  if (phase() == next) return;
+  state_->phase.store(static_cast<std::uint32_t>(next), std::memory_order_release);  // pairs with phase()
+  platform::futex_wake(state_->phase);
+}
+
+// Not by looking again and again: 255 who look 10,000 times a second leave the one that joins no processor.
+void Crew::sleep_until(Phase due) const noexcept {
+  for (Phase now = phase(); now < due; now = phase())
+    (void)platform::futex_wait(state_->phase, static_cast<std::uint32_t>(now), 1'000'000'000);
+}
+
 // The worker process's whole life.
 void Crew::work(unsigned process, const Open &open) {
-  (void)::signal(SIGINT, SIG_IGN);  // a terminal sends it to all; the parent decides
+  StopSignals::leave_to_parent();
   ProcessState &mine = state_->processes[process];
   try {
-    while (state_->phase.load() == Phase::kWaiting) pause_ns(100'000);
+    sleep_until(Phase::kOpening);
     const std::unique_ptr<workloads::Workload> workload = open(&state_->next_number);
     std::vector<std::thread> threads;
     std::atomic<unsigned> running{plan_.threads};
@@ -149,9 +137,9 @@ void Crew::work_in_thread(workloads::Workload &workload, unsigned process, unsig
     const std::unique_ptr<workloads::Worker> worker = workload.make_worker(thread);
     is_ready = true;
     mine.threads_ready.fetch_add(1);
-    while (state_->phase.load() < Phase::kRunning) pause_ns(50'000);
+    sleep_until(Phase::kRunning);
     std::int64_t before = now_ns();
-    for (std::uint64_t done = 0; done < quota && state_->phase.load(relaxed) == Phase::kRunning; ++done) {
+    for (std::uint64_t done = 0; done < quota && phase() == Phase::kRunning; ++done) {
       worker->step();
       const std::int64_t now = now_ns();
       state.updates.store(worker->updates(), relaxed);
@@ -222,17 +210,16 @@ bool Crew::look_for_dead() {
 }
 
 void Crew::run() {
-  const StopSignals signals;
-  state_->phase.store(Phase::kOpening);
-  while (!look_for_dead() && !all_ready() && stop_signals.load(std::memory_order_relaxed) == 0) pause_ns(kLookNs / 4);
+  set_phase(Phase::kOpening);
+  while (!look_for_dead() && !all_ready() && StopSignals::count() == 0) pause_ns(kLookNs / 4);
   start_ns_ = now_ns();
-  state_->phase.store(Phase::kRunning);
+  set_phase(Phase::kRunning);
   const std::int64_t deadline = start_ns_ + static_cast<std::int64_t>(plan_.seconds * 1e9);
   while (!look_for_dead()) {
-    interrupted_ = interrupted_ || stop_signals.load(std::memory_order_relaxed) != 0;
-    if (stop_signals.load(std::memory_order_relaxed) > 1) kill_all();
+    interrupted_ = interrupted_ || StopSignals::count() != 0;
+    if (StopSignals::count() > 1) kill_all();
     const std::int64_t left = plan_.seconds > 0 ? deadline - now_ns() : static_cast<std::int64_t>(kLookNs);
-    if (left <= 0 || interrupted_ || is_broken()) state_->phase.store(Phase::kStopping);
+    if (left <= 0 || interrupted_ || is_broken()) set_phase(Phase::kStopping);
     pause_ns(left > 0 ? std::min(static_cast<std::uint64_t>(left), kLookNs) : kLookNs);
   }
 }

@@ -57,7 +57,7 @@ struct alignas(64) ProcessState {
 };
 
 struct CrewState {
-  std::atomic<Phase> phase;
+  std::atomic<std::uint32_t> phase;                    // Phase; a futex word
   alignas(64) std::atomic<std::uint64_t> next_number;  // workloads::Plan
   ProcessState processes[workloads::kWorkersMax];
   ThreadState threads[workloads::kWorkersMax];
@@ -89,7 +89,7 @@ class Crew {
   Crew &operator=(const Crew &) = delete;
 
   [[nodiscard]] std::atomic<std::uint64_t> *next_number() noexcept { return &state_->next_number; }
-  // Until all workers have ended or died. SIGINT and SIGTERM end the run early, a second one kills the workers.
+  // Until all workers have ended or died. REQUIRES StopSignals: one ends the run early, a second one kills the workers.
   void run();
   // All of what follows: after run().
   [[nodiscard]] double seconds() const noexcept;  // from the common start to the last operation's end
@@ -104,6 +104,9 @@ class Crew {
   [[noreturn]] void work(unsigned process, const Open &open);
   void work_in_thread(workloads::Workload &workload, unsigned process, unsigned thread) noexcept;
   void publish(const workloads::Workload &workload, ProcessState &process) const;
+  [[nodiscard]] Phase phase() const noexcept { return Phase{state_->phase.load(std::memory_order_acquire)}; }
+  void set_phase(Phase next) noexcept;
+  void sleep_until(Phase due) const noexcept;  // or a later one
   [[nodiscard]] bool all_ready() const noexcept;
   [[nodiscard]] bool is_broken() const noexcept;  // then going on would tell nothing more
   [[nodiscard]] bool look_for_dead();             // true: nobody is left

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,9 @@
 #include "tools/failure.h"
 #include "tools/print.h"
 #include "tools/run/crew.h"
+#include "tools/run/stop_signals.h"
 #include "tools/shared_counters.h"
+#include "tools/temporary_folder.h"
 
 namespace tmh::tools {
 
@@ -36,8 +39,7 @@ class Folder {
  public:
   explicit Folder(const std::string &given) : path_(given), is_temporary_(given.empty()) {
     if (is_temporary_) {
-      path_ = (fs::temp_directory_path() / "tmh-run-XXXXXX").string();
-      if (::mkdtemp(path_.data()) == nullptr) check(platform::fail_errno(Errc::kIo, path_));
+      path_ = make_temporary_folder("tmh-run-");
     } else {
       std::error_code ignored;
       if (fs::exists(path_, ignored) && !fs::exists(path_ + "/tmh.control", ignored) && !fs::is_empty(path_, ignored))
@@ -125,18 +127,24 @@ void expect_acknowledged(const Crew &crew, const CrewPlan &plan, const std::vect
   }
 }
 
+// A signal came before the workers began: there is nothing to tell.
+struct Interrupted {};
+
 Outcome work(const RunCommand &command, const Folder &folder, const CrewPlan &plan, Crew *crew, Domain *domain) {
   Outcome outcome;
   *domain = Domain::open(folder.path(), options_of(command, "tmh run"));
   {
     const std::unique_ptr<workloads::Workload> workload =
         workloads::open(*domain, plan_of(command, crew->next_number()));
-    workload->set_up();
+    if (!workload->set_up_while([] { return StopSignals::count() == 0; })) throw Interrupted();
     if (const workloads::Verdict found = workload->verify(); !found.holds)
       refuse(Errc::kCorrupt, folder.path() + ": before the run: " + found.text);
     std::vector<std::uint64_t> updates_before;
     for (unsigned i = 0; i < plan.processes * plan.threads; ++i) updates_before.push_back(workload->updates_of(i));
     const Counters before = domain->counters();
+    if (StopSignals::count() != 0) throw Interrupted();
+    std::optional<StopSignals> signals;
+    if (!folder.is_temporary()) signals.emplace();  // a temporary one's are watched since it was made
     crew->run();
     outcome.counters = difference(domain->counters(), before);
     outcome.verdict = workload->verify();
@@ -305,9 +313,13 @@ std::string text_of(const Json &document) {
                             document["invariant"]["text"].get<std::string>());
 }
 
-}  // namespace
+struct Told {
+  std::string text;
+  Exit exit = Exit::kOk;
+};
 
-Exit run(const RunCommand &command) {
+// A temporary folder is gone at its end, also by an exception.
+Told run_in_folder(const RunCommand &command) {
   const Folder folder(command.domain);
   const CrewPlan plan{command.processes, command.threads, command.operations != 0 ? 0 : command.seconds,
                       command.operations, command.seed};
@@ -320,15 +332,30 @@ Exit run(const RunCommand &command) {
   add_workers(crew, &outcome);
   const Json document = document_of(command, folder, domain, crew, outcome);
   domain.close();
-  if (command.json) {
-    print(document);
-  } else if (command.csv) {
-    print(csv_of(document));
-  } else {
-    print(text_of(document));
+  Told told;
+  told.text = command.json ? text_of_json(document) : command.csv ? csv_of(document) : text_of(document);
+  if (outcome.has_failed) told.exit = Exit::kRefused;
+  if (!document["invariant"]["holds"].get<bool>()) told.exit = Exit::kDamage;
+  return told;
+}
+
+}  // namespace
+
+Exit run(const RunCommand &command) {
+  Told told;
+  int signal = 0;
+  {
+    std::optional<StopSignals> signals;
+    if (command.domain.empty()) signals.emplace();
+    try {
+      told = run_in_folder(command);
+    } catch (const Interrupted &) {
+      signal = StopSignals::last();
+    }
   }
-  if (!document["invariant"]["holds"].get<bool>()) return Exit::kDamage;
-  return outcome.has_failed ? Exit::kRefused : Exit::kOk;
+  if (signal != 0) (void)::raise(signal);  // which ends the process, as it would have before
+  print(told.text);                        // not before the folder is gone: a closed pipe is a signal, too
+  return told.exit;
 }
 
 }  // namespace tmh::tools
