@@ -77,6 +77,26 @@ std::uint64_t Directory::newest(PageId page) const noexcept {
   return newest;
 }
 
+// The record before the words, as level 1 does. Whoever dies between the two, or before the page moves, leaves blocks that read as zeros.
+Errc Directory::prepare(PageId page) noexcept {
+  const std::uint64_t at = static_cast<std::uint64_t>(storage::page_index(page)) * kRecordBytes;
+  platform::GrowingFile &records = segments_[storage::segment_number(page)].file;
+  if (const Errc error = records.reserve(at, kRecordBytes); error != Errc::kOk) return error;
+  return lines_.reserve_words(page);
+}
+
+bool Directory::is_prepared(PageId page) const noexcept {
+  const std::uint64_t at = static_cast<std::uint64_t>(storage::page_index(page)) * kRecordBytes;
+  return segments_[storage::segment_number(page)].file.is_reserved(at, kRecordBytes) && lines_.has_words(page);
+}
+
+// A committer's first store to a line word comes before its first one to home, and a word is never 0 again.
+bool Directory::read_unchanged(PageId page, std::byte *content) noexcept {
+  memory_.read_home(page, content);
+  platform::fence(std::memory_order_acquire);  // home before the words
+  return lines_.has_no_word_stored(page);
+}
+
 std::uint64_t Directory::take(PageId page) noexcept {
   DirectoryRecord &r = record(page);
   const std::uint64_t newest_before = is_planted(Planted::kRecallReadsFirst) ? newest(page) : 0;
@@ -89,6 +109,7 @@ std::uint64_t Directory::take(PageId page) noexcept {
 
 // A look first, then the take: what a committer does in between is waited for, briefly, and its version is looked at again.
 bool Directory::take_ahead(PageId page, std::uint64_t snapshot) noexcept {
+  if (!is_prepared(page)) return false;  // asking for blocks may take a system call, and the domain lock is held
   // Every page that leaves the hardware level aborts its transactions, all of them: not for one that may never be touched.
   if (record(page).level.load(std::memory_order_relaxed) == PageLevel::kHardware) return false;
   const line::LineWord *words = lines_.page_words(page);
@@ -201,9 +222,9 @@ Release Directory::give_up(PageId page) noexcept {
   };
   // Before anything is told: an entry in the log costs everybody's next begin.
   if (is_used()) return Release::kRunning;
-  if (memory_.meta(page).newest.load(std::memory_order_relaxed) != 0) {
+  if (memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0) {
     tree_.collect(~std::size_t{0});
-    if (memory_.meta(page).newest.load(std::memory_order_relaxed) != 0) return Release::kVersions;
+    if (memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0) return Release::kVersions;
   }
   if (!has_room_for_announcement()) return Release::kVersions;
   if (is_planted(Planted::kReleaseLooksFirst)) step(Step::kReleaseLook);
@@ -236,6 +257,7 @@ Release Directory::release_to_hardware(PageId page) noexcept {
 }
 
 void Directory::open_ahead(PageId page) noexcept {
+  if (prepare(page) != Errc::kOk) return;  // a system call for 128 pages at most
   switch (record(page).level.load(std::memory_order_relaxed)) {
     case PageLevel::kHardware:
       hardware_.came(page);

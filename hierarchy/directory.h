@@ -8,7 +8,7 @@
 // Ordering:  release(): clock.store, then loads of pins (seq_cst both); Engine::announce_snapshot is the other side.
 // Sharing:   records change under the domain lock only; any order is relaxed there. `residents` has bit slot % 64: processes that share a bit
 //            are taken for residents together, which costs waiting and never isolation. A dead resident's bit is harmless: no instance runs.
-// Contexts:  take(), as_of(), repair(), reap() run in the fault handler: async-signal-safe. release() and open() do not.
+// Contexts:  prepare(), take(), as_of(), repair(), reap() run in the fault handler: async-signal-safe. release() and open() do not.
 // Source:    thesis, section 6.2; hierarchy/PROTOCOL.md has the steps.
 #pragma once
 
@@ -49,6 +49,9 @@ class Directory final : public page::LowerLevel {
   [[nodiscard]] HardwarePages &hardware() noexcept { return hardware_; }
   // A segment that this process maps. REQUIRES the folder lock.
   [[nodiscard]] Errc open_segment(std::uint32_t number, std::uint64_t max_bytes) noexcept;
+  // The file of that segment's records, of kRecordBytes for each page. REQUIRES open_segment().
+  [[nodiscard]] platform::GrowingFile &records_file(std::uint32_t number) noexcept { return segments_[number].file; }
+  static constexpr std::uint64_t kRecordBytes = sizeof(DirectoryRecord);
   static void remove_files(const std::string &folder) noexcept;
 
   // Gives the page to level 1. kRunning: an instance of level 2 may use it; kVersions: some of its versions cannot go home yet,
@@ -57,7 +60,7 @@ class Directory final : public page::LowerLevel {
   [[nodiscard]] Release release(storage::PageId page) noexcept;
   // The same to the hardware level: from level 2, or from software lines where nobody needs to be asked.
   [[nodiscard]] Release release_to_hardware(storage::PageId page) noexcept;
-  // The same of a page that nobody has asked for yet, where nobody has to give anything up: one that no level has ever had; or that is there
+  // The same of a page that nobody has asked for yet, where there is room for its record, and nobody has to give anything up: one that no level has ever had; or that is there
   // already, which followers who have lost it are told again.
   void open_ahead(storage::PageId page) noexcept;
   // REQUIRES the domain lock. FAILs the running instances that may use the page.
@@ -71,6 +74,8 @@ class Directory final : public page::LowerLevel {
 
   // page::LowerLevel
   [[nodiscard]] std::uint64_t clock() const noexcept override;
+  [[nodiscard]] Errc prepare(storage::PageId page) noexcept override;
+  [[nodiscard]] bool read_unchanged(storage::PageId page, std::byte *content) noexcept override;
   [[nodiscard]] std::uint64_t take(storage::PageId page) noexcept override;
   [[nodiscard]] bool take_ahead(storage::PageId page, std::uint64_t snapshot) noexcept override;
   [[nodiscard]] bool is_resident(storage::PageId page) const noexcept override;
@@ -80,6 +85,7 @@ class Directory final : public page::LowerLevel {
 
  private:
   [[nodiscard]] bool knows(storage::PageId page) const noexcept;
+  [[nodiscard]] bool is_prepared(storage::PageId page) const noexcept;
   [[nodiscard]] DirectoryRecord &record(storage::PageId page) const noexcept;
   [[nodiscard]] static std::uint64_t bit(std::uint32_t slot) noexcept { return std::uint64_t{1} << (slot % 64); }
   [[nodiscard]] Release give_up(storage::PageId page) noexcept;

@@ -132,6 +132,7 @@ Errc DurableDomain::salvage() noexcept {
       log.file_bytes != checkpoint.log_file_bytes)
     return Errc::kOk;
   const std::uint64_t before = log.commits_written();
+  if (const Errc error = memory_.reserve_links(); error != Errc::kOk) return error;
   page::ConsistencyTree(memory_, 0, page::ConsistencyTree::Role::kGivesBack).repair();
   const Errc error = salvage_log();
   if (error == Errc::kOk) recovery_.salvaged = log.commits_written() - before;

@@ -106,10 +106,11 @@ void LineDomain::leave_log() noexcept {
 
 Errc LineDomain::add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept {
   // All of the reserve is usable: beyond the segment's size loads and stores meet SIGBUS, as plain ones do.
-  if (const Errc error = lines_.add_segment({number, view, max_bytes, max_bytes, &memory_.segment(number).home});
+  if (const Errc error = directory_.open_segment(number, max_bytes); error != Errc::kOk) return error;
+  if (const Errc error = lines_.add_segment({number, view, max_bytes, max_bytes, &memory_.segment(number).home,
+                                             &directory_.records_file(number), hierarchy::Directory::kRecordBytes});
       error != Errc::kOk)
     return error;
-  if (const Errc error = directory_.open_segment(number, max_bytes); error != Errc::kOk) return error;
   return hardware_ == nullptr ? Errc::kOk : hardware_->add_segment(number, view, max_bytes);
 }
 

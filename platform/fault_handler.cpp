@@ -1,4 +1,4 @@
-// platform/fault_handler.cpp -- SIGSEGV dispatch.
+// platform/fault_handler.cpp -- SIGSEGV and SIGBUS dispatch.
 // Reaches:   FaultFunction of the range (its file says why it is safe); sigaction(2), write(2): POSIX list; errno saved.
 // Reads:     the range table (atomics, published before use) and a constinit thread_local flag.
 #include "platform/fault_handler.h"
@@ -32,7 +32,7 @@ constinit std::atomic<std::uint32_t> range_count{0};
 constinit std::mutex publish_mutex;
 constinit bool installed = false;
 constinit std::uint32_t published_in = 0;  // fork generation
-struct sigaction previous_action;
+struct sigaction previous_segv, previous_bus;
 // initial-exec TLS: the handler must not allocate. Static libtmh and a linked shared libtmh both satisfy it.
 constinit thread_local bool in_handler __attribute__((tls_model("initial-exec"))) = false;
 
@@ -57,6 +57,7 @@ Found find_range(std::uintptr_t address) noexcept {
 }
 
 void pass_on(int number, siginfo_t *info, void *context) noexcept {
+  const struct sigaction &previous_action = number == SIGBUS ? previous_bus : previous_segv;
   if ((previous_action.sa_flags & SA_SIGINFO) != 0 && previous_action.sa_sigaction != nullptr) {
     previous_action.sa_sigaction(number, info, context);
     return;
@@ -76,11 +77,12 @@ void pass_on(int number, siginfo_t *info, void *context) noexcept {
 void handle(int number, siginfo_t *info, void *context) {
   const int saved_errno = errno;
   const bool faulted = info->si_code > 0;  // SEGV_MAPERR, SEGV_ACCERR, ...; sent signals have si_code <= 0
-  if (faulted && !in_handler) {
+  if (faulted && !in_handler && (number == SIGSEGV || info->si_code == BUS_ADRERR)) {
     const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
     if (const Found found = find_range(address); found.function != nullptr) {
       const auto *machine = static_cast<const ucontext_t *>(context);
-      const Fault fault{address, (machine->uc_mcontext.gregs[REG_ERR] & 2) != 0};  // bit 1: write access
+      const bool is_write = (machine->uc_mcontext.gregs[REG_ERR] & 2) != 0;  // bit 1: write access
+      const Fault fault{address, number == SIGBUS && info->si_code == BUS_ADRERR, is_write};
       in_handler = true;
       const FaultAnswer answer = found.function(found.context, fault);
       in_handler = false;
@@ -102,7 +104,8 @@ Errc install() noexcept {
   // action instead of killing the process silently.
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigemptyset(&action.sa_mask);
-  if (sigaction(SIGSEGV, &action, &previous_action) != 0) return fail_errno(Errc::kIo, "sigaction(SIGSEGV)");
+  if (sigaction(SIGSEGV, &action, &previous_segv) != 0) return fail_errno(Errc::kIo, "sigaction(SIGSEGV)");
+  if (sigaction(SIGBUS, &action, &previous_bus) != 0) return fail_errno(Errc::kIo, "sigaction(SIGBUS)");
   installed = true;
   return Errc::kOk;
 }

@@ -1,5 +1,5 @@
-// platform/fault_handler.h -- the process's SIGSEGV handler: finds whose range a fault lies in, else passes it on.
-// Invariant: a fault outside every published range, a sent SIGSEGV, and a fault while our own handler runs reach the previous
+// platform/fault_handler.h -- the process's SIGSEGV and SIGBUS handler: finds whose range a fault lies in, else passes it on.
+// Invariant: a fault outside every published range, a sent signal, and a fault while our own handler runs reach the previous
 //            action with the signal's arguments unchanged; SIG_DFL is restored, so the process dies at the right instruction.
 // Contexts:  publish/withdraw: not in a handler. The handler calls only its range's function, sigaction() and write().
 // Source:    STYLE section 6; thesis section 3.1 (fault handlers find first touches).
@@ -13,7 +13,8 @@ namespace tmh::platform {
 
 struct Fault {
   std::uintptr_t address = 0;
-  bool is_write = false;  // from the page-fault error code; the thesis needed two faults to tell (3.1, footnote 3)
+  bool has_no_block = false;  // SIGBUS: mapped, but the file has nothing there and gets no disk block, or ends before
+  bool is_write = false;      // from the page-fault error code; the thesis needed two faults to tell (3.1, footnote 3)
 };
 
 enum class FaultAnswer : std::uint8_t {

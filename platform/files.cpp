@@ -2,11 +2,14 @@
 #include "platform/files.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "platform/failure.h"
@@ -43,6 +46,11 @@ Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::ui
   if (blocks == Blocks::kAllocated) {
     if (const Errc error = allocate_blocks(fd_, 0, bytes_min); error != Errc::kOk) return fail(error, path);
   }
+  loads_take_blocks_ = platform::loads_take_blocks(fd_);
+  if (blocks == Blocks::kSparse) {
+    reserved_.reset(static_cast<std::atomic<std::uint64_t> *>(std::calloc(bytes_max / kReservedBytes / 64 + 1, 8)));
+    if (reserved_ == nullptr) return fail(Errc::kOutOfMemory, path);
+  }
   void *at = mmap(nullptr, bytes_max, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, 0);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
   base_ = static_cast<std::byte *>(at);
@@ -56,6 +64,35 @@ void GrowingFile::close() noexcept {
   if (fd_ >= 0) ::close(fd_);
   base_ = nullptr;
   fd_ = -1;
+  reserved_.reset();
+}
+
+Errc GrowingFile::reserve_blocks(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t kBlock = 4096;
+  const std::uint64_t first = offset / kReservedBytes, last = (offset + bytes - 1) / kReservedBytes;
+  const std::uint64_t end = std::min((last + 1) * kReservedBytes, bytes_max_);
+  Errc error = allocate_blocks(fd_, first * kReservedBytes, end - first * kReservedBytes);
+  if (error == Errc::kOk) {
+    for (std::uint64_t block = first; block <= last; ++block)
+      reserved_.get()[block / 64].fetch_or(1ull << (block % 64), std::memory_order_relaxed);
+    return error;
+  }
+  // No room for all of it. What others have had before us needs none.
+  const std::uint64_t least_end = std::min((offset + bytes + kBlock - 1) / kBlock * kBlock, bytes_max_);
+  for (std::uint64_t at = offset / kBlock * kBlock; at < least_end; at += kBlock) {
+    error = allocate_blocks(fd_, at, kBlock);
+    if (error != Errc::kOk && !is_backed(at, kBlock)) return error;
+  }
+  return Errc::kOk;
+}
+
+// File systems may refuse to allocate what they have allocated (XFS), and ext4 keeps the part of a refused range that there was room for. What is
+// allocated and was never stored to counts as data as soon as it is in the page cache; a hole never does.
+bool GrowingFile::is_backed(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  if (loads_take_blocks_) return has_data(fd_, offset, bytes);
+  (void)std::atomic_ref<std::byte>(base_[offset]).load(std::memory_order_relaxed);
+  const off_t hole = lseek(fd_, static_cast<off_t>(offset), SEEK_HOLE);
+  return hole >= 0 && static_cast<std::uint64_t>(hole) >= offset + bytes;
 }
 
 Errc GrowingFile::grow(std::uint64_t bytes) noexcept {
@@ -79,6 +116,16 @@ Errc allocate_blocks(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) no
   } while (result != 0 && errno == EINTR);
   if (result == 0 || errno == EOPNOTSUPP) return Errc::kOk;
   return errno == ENOSPC || errno == EDQUOT ? Errc::kDiskFull : Errc::kIo;
+}
+
+bool has_data(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {
+  const off_t data = lseek(fd, static_cast<off_t>(offset_bytes), SEEK_DATA);
+  return data >= 0 ? static_cast<std::uint64_t>(data) < offset_bytes + bytes : errno != ENXIO;  // in doubt it has
+}
+
+bool loads_take_blocks(int fd) noexcept {
+  struct statfs info {};
+  return fstatfs(fd, &info) == 0 && info.f_type == TMPFS_MAGIC;
 }
 
 Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *out) noexcept {

@@ -1,9 +1,12 @@
 // platform/files.h -- descriptors, advisory folder locks, and shared files that grow under a fixed mapping.
-// Contexts:  GrowingFile::grow() is async-signal-safe; everything else is not.
+// Contexts:  GrowingFile::grow() and reserve(), allocate_blocks() and has_data() are async-signal-safe; everything else is not.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -63,6 +66,17 @@ class GrowingFile {
   // Allocates disk blocks up to `bytes`, so that storing below it cannot raise SIGBUS for lack of space. kDiskFull, kIo.
   // Async-signal-safe.
   [[nodiscard]] Errc grow(std::uint64_t bytes) noexcept;
+  // kSparse: before the first store to [offset, offset + bytes) of anybody, and where loads_take_blocks() before the first load: disk blocks for
+  // it, and where there is room for all of its block of 64 KiB. One or two loads where this process has asked before. Blocks are the file's:
+  // they stay whoever asked for them and died. kDiskFull, kIo. Async-signal-safe. REQUIRES: bytes <= kReservedBytes, within the file.
+  static constexpr std::uint64_t kReservedBytes = 1u << 16;
+  [[nodiscard]] Errc reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
+    return is_reserved(offset, bytes) ? Errc::kOk : reserve_blocks(offset, bytes);
+  }
+  // Has this process asked for all of these blocks, and got them?
+  [[nodiscard]] bool is_reserved(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+    return knows(offset / kReservedBytes) && knows((offset + bytes - 1) / kReservedBytes);
+  }
   // Cuts the file to `bytes`. REQUIRES: nobody uses what is cut off.
   void shrink(std::uint64_t bytes) noexcept;
 
@@ -70,13 +84,30 @@ class GrowingFile {
   [[nodiscard]] int fd() const noexcept { return fd_; }
 
  private:
+  struct Free {
+    void operator()(void *memory) const noexcept { std::free(memory); }
+  };
+  // relaxed: says only that somebody asked; blocks are the kernel's
+  [[nodiscard]] bool knows(std::uint64_t block) const noexcept {
+    return (reserved_.get()[block / 64].load(std::memory_order_relaxed) >> (block % 64) & 1) != 0;
+  }
+  [[nodiscard]] Errc reserve_blocks(std::uint64_t offset, std::uint64_t bytes) noexcept;
+  [[nodiscard]] bool is_backed(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+
   int fd_ = -1;
   std::byte *base_ = nullptr;
   std::uint64_t bytes_max_ = 0;
+  bool loads_take_blocks_ = false;
+  std::unique_ptr<std::atomic<std::uint64_t>, Free> reserved_;  // kSparse: a bit per block. calloc: memory follows use
 };
 
 // Disk blocks for a range of a file; kOk where the file system cannot promise them. kDiskFull, kIo. Async-signal-safe.
 [[nodiscard]] Errc allocate_blocks(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) noexcept;
+
+// May anything in the range ever have been stored? False: it reads as zeros, whether it has blocks or not. Async-signal-safe.
+[[nodiscard]] bool has_data(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) noexcept;
+// Does a load from a mapped hole take a block, and raise SIGBUS when there is none? (tmpfs)
+[[nodiscard]] bool loads_take_blocks(int fd) noexcept;
 
 // Whole small file. kIo (or a more specific code) when it cannot be read or is longer than bytes_max.
 [[nodiscard]] Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *out) noexcept;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -100,6 +101,9 @@ Errc LineMemory::add_segment(const SegmentPlace &place) noexcept {
   segment.home = place.home->base();
   segment.words = reinterpret_cast<LineWord *>(segment.words_file.base());
   segment.file = place.home;
+  segment.page_records = place.page_records;
+  segment.page_record_bytes = place.page_record_bytes;
+  segment.loads_take_blocks = place.home->loads_take_blocks() || platform::loads_take_blocks(segment.words_file.fd());
   segment.bytes.store(place.bytes, std::memory_order_release);  // pairs with the acquire in find()
   if (place.number >= segments_high_.load(std::memory_order_relaxed))
     segments_high_.store(place.number + 1, std::memory_order_release);  // pairs with find()
@@ -134,9 +138,13 @@ Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation, std
   for (std::uint32_t i = 0; i < kContextsMax; ++i) {
     LineContextV1 &context = contexts_[i];
     Owner free{};
-    if (context.owner.load(std::memory_order_relaxed) != free) continue;
-    // A page of a hole may be loaded from, not stored to, before it has its blocks.
     const std::uint64_t begin = i * sizeof(LineContextV1);
+    // Nobody has had it: not even loaded from before it has its blocks, see loads_take_blocks().
+    if (i >= contexts_high()) {
+      if (const Errc error = platform::allocate_blocks(contexts_file_.fd(), begin, 4096); error != Errc::kOk)
+        return fail(error, path(kContextsName));
+    }
+    if (context.owner.load(std::memory_order_relaxed) != free) continue;
     if (const Errc error = platform::allocate_blocks(
             contexts_file_.fd(), begin, offsetof(LineContextV1, writes) + kWritesAtFirst * sizeof(LineWrite));
         error != Errc::kOk)
@@ -191,12 +199,56 @@ Errc LineMemory::allocate_chunk(LineSegment &segment, std::uint64_t chunk) noexc
   const std::uint64_t end = std::min(begin + kChunkBytes, segment.bytes.load(std::memory_order_acquire));
   if (begin >= end) return Errc::kBadArgument;
   if (const Errc error = segment.file->allocate_blocks(begin, end - begin); error != Errc::kOk) return error;
-  if (const Errc error = platform::allocate_blocks(segment.words_file.fd(), begin / kLineBytes * sizeof(LineWord),
-                                                   kChunkBytes / kLineBytes * sizeof(LineWord));
+  // The page's record before its words: words that were never stored to are then the only ones that level 2 may find without a record.
+  if (segment.page_records != nullptr) {
+    const Errc error =
+        segment.page_records->reserve(begin / kPageBytes * segment.page_record_bytes,
+                                      (end - begin + kPageBytes - 1) / kPageBytes * segment.page_record_bytes);
+    if (error != Errc::kOk) return error;
+  }
+  if (const Errc error = segment.words_file.reserve(begin / kLineBytes * sizeof(LineWord),
+                                                    (end - begin) / kLineBytes * sizeof(LineWord));
       error != Errc::kOk)
     return error;
   segment.chunks.get()[chunk / 64].fetch_or(1ull << (chunk % 64), std::memory_order_relaxed);  // says only: asked
   return Errc::kOk;
+}
+
+bool LineMemory::has_no_word_stored(storage::PageId page) const noexcept {
+  const LineSegment &segment = segments_[storage::segment_number(page)];
+  const std::uint64_t at = storage::page_offset(page) / kLineBytes * sizeof(LineWord);
+  if (!platform::has_data(segment.words_file.fd(), at, storage::kLinesPerPage * sizeof(LineWord))) return true;
+  const LineWord *words = page_words(page);
+  return std::all_of(words, words + storage::kLinesPerPage,
+                     [](const LineWord &word) { return word.load(std::memory_order_relaxed) == 0; });
+}
+
+void LineMemory::loadable_around(const LineSegment &segment, std::uint64_t offset, std::uint64_t *begin,
+                                 std::uint64_t *end) const noexcept {
+  const std::uint64_t bytes =
+      segment.bytes.load(std::memory_order_acquire);  // pairs with add_segment() and grow_segment()
+  *begin = 0;
+  *end = bytes;
+  if (!segment.loads_take_blocks) return;
+  constexpr std::uint64_t kReach = 1u << 14;  // chunks to either side, 1 GiB: at most 0.1 us for each window
+  const auto asked = [&segment](std::uint64_t chunk) {
+    return segment.chunks.get()[chunk / 64].load(std::memory_order_relaxed);  // as allocate_home()
+  };
+  const std::uint64_t chunk = offset / kChunkBytes;
+  const std::uint64_t last = std::min((bytes + kChunkBytes - 1) / kChunkBytes, chunk + kReach);
+  const std::uint64_t first = chunk > kReach ? chunk - kReach : 0;
+  std::uint64_t low = chunk, high = chunk;
+  for (std::uint64_t ones = 64, room = 0; high < last && ones >= room; high += std::min(ones, room)) {
+    room = 64 - high % 64;
+    ones = static_cast<std::uint64_t>(std::countr_one(asked(high) >> (high % 64)));
+  }
+  for (std::uint64_t ones = 64, room = 0; low > first && ones >= room; low -= std::min(ones, room)) {
+    room = (low - 1) % 64 + 1;
+    ones = static_cast<std::uint64_t>(std::countl_one(asked(low - 1) << (64 - room)));
+  }
+  *begin = low * kChunkBytes;
+  *end = std::min(high * kChunkBytes, bytes);
+  if (high == chunk) *begin = *end = 0;
 }
 
 }  // namespace tmh::line

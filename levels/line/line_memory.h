@@ -26,6 +26,9 @@ struct SegmentPlace {
   std::uint64_t bytes = 0;      // usable now
   std::uint64_t max_bytes = 0;  // of address space
   storage::Home *home = nullptr;
+  // Of the level above, which says whose a page is: has blocks for a page before the page's line words do. Null: there is none.
+  platform::GrowingFile *page_records = nullptr;
+  std::uint64_t page_record_bytes = 0;
 };
 
 struct LineSegment {
@@ -36,6 +39,9 @@ struct LineSegment {
   std::atomic<std::uint64_t> bytes{0};  // 0: not open. release after the rest is set; grows
   storage::Home *file = nullptr;
   platform::GrowingFile words_file;
+  platform::GrowingFile *page_records = nullptr;
+  std::uint64_t page_record_bytes = 0;
+  bool loads_take_blocks = false;  // of home or of the words: a chunk is asked for before the first load, too
   struct Free {
     void operator()(void *memory) const noexcept { std::free(memory); }
   };
@@ -94,6 +100,21 @@ class LineMemory {
     if ((segment.chunks.get()[chunk / 64].load(std::memory_order_relaxed) >> (chunk % 64) & 1) != 0) [[likely]]
       return Errc::kOk;
     return allocate_chunk(segment, chunk);
+  }
+  // Bytes [*begin, *end) of the segment that hold `offset` and may be loaded from: all, or where loads take blocks the chunks around it for which
+  // this process has asked. REQUIRES: offset lies in the segment.
+  void loadable_around(const LineSegment &segment, std::uint64_t offset, std::uint64_t *begin,
+                       std::uint64_t *end) const noexcept;
+  // Before level 2 stores to a page's line words, or loads them where loads take blocks. kDiskFull, kIo. Async-signal-safe.
+  [[nodiscard]] Errc reserve_words(storage::PageId page) noexcept {
+    return segments_[storage::segment_number(page)].words_file.reserve(
+        storage::page_offset(page) / kLineBytes * sizeof(LineWord), storage::kLinesPerPage * sizeof(LineWord));
+  }
+  // Are all of the page's words as at first? Asks the file where it cannot be loaded from.
+  [[nodiscard]] bool has_no_word_stored(storage::PageId page) const noexcept;
+  [[nodiscard]] bool has_words(storage::PageId page) const noexcept {
+    return segments_[storage::segment_number(page)].words_file.is_reserved(
+        storage::page_offset(page) / kLineBytes * sizeof(LineWord), storage::kLinesPerPage * sizeof(LineWord));
   }
 
  private:

@@ -75,7 +75,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
     read_lines_.clear();
     use_->begin(*begin.capacity, model_now_ns(), number_);
   }
-  if (segment_ != nullptr) use(*segment_);
+  if (segment_ != nullptr) use_again();
   detail::line_access = this;
   platform::probe::begin(platform::probe::kLines, instance_, is_query_ ? 1 : 0);
   return true;

@@ -123,7 +123,9 @@ class SoftwareThread : public detail::LineAccess {
 
   // software_access.cpp
   [[nodiscard]] LineSegment *segment_of_address(std::uintptr_t address);
-  void use(LineSegment &segment) noexcept;
+  void use(LineSegment &segment, std::uint64_t offset) noexcept;
+  void use_again() noexcept;
+  void make_loadable(LineSegment &segment, std::uint64_t offset);
   [[nodiscard]] std::uint64_t load_over(LineSegment &segment, std::uint64_t offset, std::uint32_t size,
                                         LineWrite &entry);
   [[nodiscard]] std::uint64_t read_home(LineSegment &segment, std::uint64_t offset, std::uint32_t bytes);
@@ -187,7 +189,8 @@ class SoftwareThread : public detail::LineAccess {
   std::uint64_t age_ = 0, stamp_ = 0, instance_ = 0;  // instance_: number in the context's status
   const LineWord *blocked_on_ = nullptr;  // a locked line that made the commit let go, for the wait afterwards
   std::uint64_t blocked_seen_ = 0;
-  LineSegment *segment_ = nullptr;  // used last; LineAccess names it while `bytes` is not 0
+  LineSegment *segment_ = nullptr;                     // used last; LineAccess names it while `bytes` is not 0
+  std::uint64_t window_begin_ = 0, window_bytes_ = 0;  // of it, that LineAccess then names
   std::vector<detail::LineSeen> log_;
   std::vector<LocalWrite> writes_;
   LineTable write_index_;

@@ -52,24 +52,41 @@ LineSegment *SoftwareThread::segment_of_address(std::uintptr_t address) {
   if (segment_ != nullptr && address - segment_->view < segment_->bytes.load(std::memory_order_acquire))
     return segment_;
   LineSegment *segment = memory_.find(address);
-  if (segment != nullptr) use(*segment);
+  if (segment != nullptr) use(*segment, address - segment->view);
   return segment;
 }
 
-void SoftwareThread::use(LineSegment &segment) noexcept {
+// From now on accesses near the offset take the short way.
+void SoftwareThread::use(LineSegment &segment, std::uint64_t offset) noexcept {
   segment_ = &segment;
-  view = segment.view;
+  std::uint64_t end = 0;
+  memory_.loadable_around(segment, offset, &window_begin_, &end);
+  window_bytes_ = end - window_begin_;
+  view = segment.view + window_begin_;
   home_minus_view = reinterpret_cast<std::uintptr_t>(segment.home) - segment.view;
-  words = segment.words;
-  // acquire: pairs with LineMemory::add_segment() and grow_segment()
-  bytes = is_limited_ || !writes_.empty() ? 0 : segment.bytes.load(std::memory_order_acquire);
+  words = segment.words + window_begin_ / kLineBytes;
+  bytes = is_limited_ || !writes_.empty() ? 0 : window_bytes_;
   line = detail::kNoLine;
+}
+
+// At a begin. Where loads take blocks the window stays: looking for its ends costs more than a small instance.
+void SoftwareThread::use_again() noexcept {
+  if (!segment_->loads_take_blocks) return use(*segment_, 0);  // it may have grown
+  bytes = is_limited_ ? 0 : window_bytes_;
+  line = detail::kNoLine;
+}
+
+// REQUIRES: loads take blocks. Throws when there is none.
+void SoftwareThread::make_loadable(LineSegment &segment, std::uint64_t offset) {
+  if (memory_.allocate_home(segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
+  if (offset - window_begin_ >= window_bytes_) use(segment, offset);
 }
 
 std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t size) {
   LineSegment *const segment = segment_of_address(address);
   if (segment == nullptr) return load_bytes(reinterpret_cast<const std::byte *>(address), size);
   const std::uint64_t offset = address - segment->view;
+  if (segment->loads_take_blocks) make_loadable(*segment, offset);
   LineWord *const word = segment->words + offset / kLineBytes;
   if ((write_filter_ >> (offset / kLineBytes % 64) & 1) != 0) {
     const std::uint32_t index = write_index_.find(reinterpret_cast<std::uintptr_t>(word));

@@ -30,7 +30,7 @@ Slot AccessTable::allocate() noexcept {
   if (state.free_access == 0) {
     const std::uint32_t from = state.access_capacity;
     const std::uint32_t more = std::max<std::uint32_t>(4096, from / 4);
-    if (memory_.grow_accesses(from + more) != Errc::kOk) return 0;
+    if (error_ = memory_.grow_accesses(from + more); error_ != Errc::kOk) return 0;
     state.access_capacity = from + more;
     for (Slot slot = from + more - 1; slot >= from; --slot) {
       memory_.access(slot).next_of_owner = state.free_access;
@@ -45,6 +45,7 @@ Slot AccessTable::allocate() noexcept {
 Touch AccessTable::add(PageId page, bool is_write, ConflictPolicy policy) noexcept {
   DomainState &state = memory_.state();
   storage::Participant &self = memory_.participant(self_);
+  if (error_ = memory_.reserve_meta(page); error_ != Errc::kOk) return Touch::kNoSpace;
   PageMeta &meta = memory_.meta(page);
   const std::uint64_t instance = self.instance.load(std::memory_order_relaxed);
   const std::uint32_t turn = state.turn.load(std::memory_order_relaxed) & ~kIrrevocable;

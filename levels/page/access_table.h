@@ -20,8 +20,9 @@ class AccessTable {
  public:
   AccessTable(DomainMemory &memory, std::uint32_t self) noexcept : memory_(memory), self_(self) {}
 
-  // Registers the access and resolves conflicts by `policy`. Others may be FAILED by it.
+  // Registers the access and resolves conflicts by `policy`. Others may be FAILED by it. kNoSpace: error() says why.
   [[nodiscard]] Touch add(PageId page, bool is_write, ConflictPolicy policy) noexcept;
+  [[nodiscard]] Errc error() const noexcept { return error_; }
   void remove_all(std::uint32_t participant) noexcept;
   // After inheriting the lock: rebuilds both threads from the entries themselves.
   void rebuild() noexcept;
@@ -33,6 +34,7 @@ class AccessTable {
 
   DomainMemory &memory_;
   std::uint32_t self_;
+  Errc error_ = Errc::kOk;
 };
 
 }  // namespace tmh::page

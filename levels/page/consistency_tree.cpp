@@ -356,7 +356,7 @@ bool is_visible(std::uint64_t stamp, std::uint64_t snapshot) noexcept {
 }  // namespace
 
 bool ConsistencyTree::has_version(PageId page, std::uint64_t stamp) const noexcept {
-  for (Slot slot = memory_.meta(page).newest.load(std::memory_order_relaxed); slot != 0;
+  for (Slot slot = memory_.meta_to_read(page).newest.load(std::memory_order_relaxed); slot != 0;
        slot = memory_.version(slot).older) {
     if (is_visible(memory_.version(slot).stamp.load(std::memory_order_relaxed), stamp)) return true;
   }
@@ -364,7 +364,7 @@ bool ConsistencyTree::has_version(PageId page, std::uint64_t stamp) const noexce
 }
 
 void ConsistencyTree::read(PageId page, std::uint64_t stamp, LineMask lines, std::byte *to) const noexcept {
-  for (Slot slot = memory_.meta(page).newest.load(std::memory_order_relaxed); slot != 0 && lines != 0;) {
+  for (Slot slot = memory_.meta_to_read(page).newest.load(std::memory_order_relaxed); slot != 0 && lines != 0;) {
     const VersionHead &head = memory_.version(slot);
     if (is_visible(head.stamp.load(std::memory_order_relaxed), stamp)) {
       copy_lines(to, memory_.version_data(slot), lines & head.lines);

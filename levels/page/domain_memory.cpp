@@ -22,7 +22,6 @@ using platform::fail_errno;
 
 namespace {
 
-constexpr std::uint64_t kMetaChunkPages = 1024;
 using Blocks = platform::GrowingFile::Blocks;
 
 constexpr const char *kRebuildable[] = {"tmh.state",   "tmh.participants", "tmh.versions.head", "tmh.versions.data",
@@ -198,6 +197,7 @@ Errc DomainMemory::open_rebuildable() noexcept {
     if (const Errc error = f.file->open(path(f.name), f.bytes_min, f.bytes_max, f.blocks); error != Errc::kOk)
       return error;
   }
+  loads_take_blocks_ = platform::loads_take_blocks(state_file_.fd());
   state_ = reinterpret_cast<DomainState *>(state_file_.base());
   participants_ = reinterpret_cast<storage::Participant *>(participants_file_.base());
   version_heads_ = reinterpret_cast<VersionHead *>(version_heads_file_.base());
@@ -321,7 +321,6 @@ Errc DomainMemory::open_segments() noexcept {
     memory.meta = reinterpret_cast<PageMeta *>(memory.meta_file.base());
     if (separate_homes_)
       if (const Errc error = open_separate(i); error != Errc::kOk) return error;
-    memory.meta_chunks.assign(record.max_bytes / kPageBytes / kMetaChunkPages + 1, false);
     memory.is_open.store(true, std::memory_order_release);  // pairs with knows()
   }
   opened_generation_ = generation;
@@ -396,9 +395,10 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
 Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noexcept {
   for (std::uint32_t i = 0; i < storage::kParticipantsMax; ++i) {
     storage::Participant &record = participants_[i];
+    // Before the first look: see loads_take_blocks().
+    if (const Errc room = participants_file_.reserve(i * sizeof record, sizeof record); room != Errc::kOk)
+      return fail(room, path("tmh.participants"));
     if (record.state.load(std::memory_order_acquire) != 0) continue;
-    const Errc room = platform::allocate_blocks(participants_file_.fd(), i * sizeof record, sizeof record);
-    if (room != Errc::kOk) return fail(room, path("tmh.participants"));
     const platform::ProcessId self = platform::this_process();
     record.incarnation.store(state_->incarnation_next.fetch_add(1, std::memory_order_relaxed),
                              std::memory_order_relaxed);
@@ -450,15 +450,27 @@ Errc DomainMemory::allocate_blocks(PageId first, std::uint64_t page_count) noexc
   if (const Errc error = memory.home.allocate_blocks(storage::page_offset(first), page_count * kPageBytes);
       error != Errc::kOk)
     return error;
-  // Metadata is 1/64 of home: asked for in chunks of 64 KiB, once per process. Home's blocks never straddle two chunks.
-  const std::uint64_t chunk = static_cast<std::uint64_t>(storage::page_index(first)) / kMetaChunkPages;
-  if (memory.meta_chunks[chunk]) return Errc::kOk;
-  const std::uint64_t offset = chunk * kMetaChunkPages * sizeof(PageMeta);
-  const std::uint64_t end = memory.home.max_bytes() / kPageBytes * sizeof(PageMeta);
-  const Errc error = platform::allocate_blocks(
-      memory.meta_file.fd(), offset, std::min<std::uint64_t>(kMetaChunkPages * sizeof(PageMeta), end - offset));
-  memory.meta_chunks[chunk] = error == Errc::kOk;
-  return error;
+  // Metadata is 1/64 of home. Home's blocks never straddle two of its.
+  return memory.meta_file.reserve(static_cast<std::uint64_t>(storage::page_index(first)) * sizeof(PageMeta),
+                                  page_count * sizeof(PageMeta));
+}
+
+Errc DomainMemory::reserve_links() const noexcept {
+  for (Slot slot = 1; slot < state_->version_capacity.load(std::memory_order_relaxed); ++slot) {
+    const PageId page{version(slot).page};
+    if (!knows(page)) continue;
+    if (const Errc error = reserve_meta(page); error != Errc::kOk)
+      return fail(error, path(meta_name(storage::segment_number(page)).c_str()));
+  }
+  return Errc::kOk;
+}
+
+void DomainMemory::read_home(PageId page, std::byte *to) const noexcept {
+  const storage::Home &home = segments_[storage::segment_number(page)].home;
+  if (home.loads_take_blocks() && !home.has_data(storage::page_offset(page), kPageBytes))
+    std::memset(to, 0, kPageBytes);
+  else
+    std::memcpy(to, home.base() + storage::page_offset(page), kPageBytes);
 }
 
 Errc DomainMemory::grow_versions(std::uint32_t capacity) noexcept {

@@ -24,7 +24,6 @@ struct SegmentMemory {
   storage::Home home;
   platform::GrowingFile meta_file;
   PageMeta *meta = nullptr;
-  std::vector<bool> meta_chunks;     // of metadata, that have disk blocks as far as this process knows
   std::atomic<bool> is_open{false};  // release after home and meta are set; acquire where a handler looks
 };
 
@@ -98,6 +97,21 @@ class DomainMemory {
   [[nodiscard]] bool knows(PageId page) const noexcept {
     return exists(page) && segments_[storage::segment_number(page)].is_open.load(std::memory_order_acquire);
   }
+  // A page of which nobody knows whether it has ever been stored to. Zeros where its metadata has no block and gets none.
+  [[nodiscard]] const PageMeta &meta_to_read(PageId page) const noexcept {
+    if (loads_take_blocks_ && reserve_meta(page) != Errc::kOk) [[unlikely]]
+      return kNoMeta;
+    return meta(page);
+  }
+  // Disk blocks for a page's metadata: before anything is stored there. kDiskFull, kIo. Async-signal-safe.
+  [[nodiscard]] Errc reserve_meta(PageId page) const noexcept {
+    return segments_[storage::segment_number(page)].meta_file.reserve(
+        static_cast<std::uint64_t>(storage::page_index(page)) * sizeof(PageMeta), sizeof(PageMeta));
+  }
+  // The same for every page that a version names: a repair links them.
+  [[nodiscard]] Errc reserve_links() const noexcept;
+  // Home of a page that may be a hole. Async-signal-safe.
+  void read_home(PageId page, std::byte *to) const noexcept;
   [[nodiscard]] PageMeta &meta(PageId page) const noexcept {
     return segments_[storage::segment_number(page)].meta[static_cast<std::uint64_t>(storage::page_index(page))];
   }
@@ -159,6 +173,7 @@ class DomainMemory {
   storage::LogState *log_state_ = nullptr;
   std::unique_ptr<SegmentMemory[]> segments_;
   std::uint32_t opened_generation_ = 0;
+  bool loads_take_blocks_ = false;  // the rebuildable files lie where a load from a hole takes a block (tmpfs)
   bool separate_homes_ = false;
   std::array<std::atomic<std::uint64_t>, storage::kSegmentsMax>
       durable_bytes_{};  // of each segment, as far as this process knows

@@ -51,11 +51,13 @@ Engine::~Engine() {
 }
 
 Errc Engine::start(Tracking wanted, bool alone) noexcept {
-  for (PageList *list : {&kept_, &private_, &fresh_, &blocks_, &undone_, &resident_}) {
+  for (PageList *list : {&kept_, &private_, &fresh_, &blocks_, &undone_, &standing_in_, &resident_}) {
     if (const Errc error = list->reserve(); error != Errc::kOk) return error;
   }
   if (const Errc error = twins_.reserve(); error != Errc::kOk) return error;
   if (const Errc error = choose_tracking(wanted); error != Errc::kOk) return error;
+  if (alone)
+    if (const Errc error = memory_.reserve_links(); error != Errc::kOk) return error;
   lock();
   if (alone) {  // nobody vouches for the links, pins and entries that are there
     for (std::uint32_t i = 0; i < memory_.participants_high(); ++i) {

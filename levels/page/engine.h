@@ -159,14 +159,20 @@ class Engine {
   // engine_touch.cpp: first touches
   static platform::FaultAnswer on_fault(void *context, const platform::Fault &fault) noexcept;
   [[nodiscard]] bool touch(View &view, PageId page, bool is_write) noexcept;
+  // engine_hole.cpp: pages without disk blocks
+  [[nodiscard]] bool touch_hole(View &view, PageId page) noexcept;
+  [[nodiscard]] bool stands_in_for_closed(PageId page) noexcept;
+  void stand_in(PageId page, const std::byte *content, Errc why) noexcept;
+  void stand_down(PageId page) noexcept;
   void touch_guarded(View &view, PageId page) noexcept;
   [[nodiscard]] bool is_closed(const LocalPage &page) const noexcept;
   [[nodiscard]] bool take_from_below(PageId page) noexcept;
   [[nodiscard]] bool extend() noexcept;
   void open_closed(View &view, PageId page, std::uint64_t page_count) noexcept;
   void take_ahead(View &view, PageId page) noexcept;
+  void prepare_ahead(const View &view, PageId page) noexcept;
   void register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept;
-  void fail_instance(AbortCause cause) noexcept;
+  void fail_instance(AbortCause cause, Errc error = Errc::kOk) noexcept;
   void list_as(PageId page, PageState state) noexcept;
   void open_page(View &view, PageId page, bool is_write) noexcept;
   void open_block(View &view, PageId page) noexcept;
@@ -246,6 +252,8 @@ class Engine {
   // Following the log page by page costs more than starting again beyond this many entries.
   static constexpr std::uint64_t kFollowMax = 1u << 16;
 
+  static constexpr std::uint64_t kBlockPages = 512;  // one page table
+  static constexpr PageId kNoHole{~0ull};
   static constexpr std::uint32_t kSteadyEnds = 2;  // one may be chance; a short hot phase should gain, too
 
   DomainMemory &memory_;
@@ -271,7 +279,8 @@ class Engine {
   PageList blocks_;   // escalated signal tracking: first pages of blocks opened for writing
   PageList
       undone_;  // made private as of before what the level below has changed: no log entry will ever bring them up to date
-  PageList resident_;  // with a level below: pages that are or were kResident
+  PageList standing_in_;  // no disk block for the page: anonymous memory stands there until the instance ends
+  PageList resident_;     // with a level below: pages that are or were kResident
   Twins twins_;
   std::vector<Write> writes_;
 
@@ -300,6 +309,9 @@ class Engine {
   bool any_protected_ = false;    // some guard is a protected page, see guard()
   bool failed_ = false;           // eager: own policy or lack of space
   AbortCause failed_cause_ = AbortCause::kNone;
+  Errc failed_error_ = Errc::kOk;    // kNoSpace's reason
+  PageId hole_ = kNoHole;            // touched last where there was no block
+  std::byte unchanged_[kPageBytes];  // stands_in_for_closed()'s: a handler's stack is small
   bool resync_needed_ = true;
   std::uint64_t repairs_seen_ = 0;
   bool follow_needed_ = false;  // a page lost its guard while it had a version: the log since synced_ tells

@@ -48,6 +48,8 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   irrevocable_ = false;
   read_everything_ = false;
   failed_cause_ = AbortCause::kNone;
+  failed_error_ = Errc::kOk;
+  hole_ = kNoHole;
   query_wrote_ = 0;
   own.age.store(age, std::memory_order_relaxed);
   own.begin_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
@@ -122,7 +124,7 @@ bool Engine::views_stand() noexcept {
   for (const PageId page : kept_) {
     const PageState shown = local(page).state;
     if (shown == PageState::kAbsent || shown == PageState::kGuarded) continue;
-    if (memory_.meta(page).stamp.load(std::memory_order_relaxed) > kept_synced_) return false;
+    if (memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) > kept_synced_) return false;
   }
   return true;
 }
@@ -306,7 +308,9 @@ void Engine::guard_pending(std::uint32_t segment) noexcept {
 // Neighbouring pages are as if never touched. Needs no lock: versions it does not see here are stamped later than the next pull's start.
 void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
   std::byte *at = address_of(first);
-  const auto versioned = [&](PageId page) { return memory_.meta(page).newest.load(std::memory_order_acquire) != 0; };
+  const auto versioned = [&](PageId page) {
+    return memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
+  };
   const bool guard_drops = silent() && page_count == 1 && versioned(first);
   if (!guard_drops) platform::drop(at, page_count * kPageBytes);
   if (!silent()) {
@@ -364,7 +368,7 @@ void Engine::drop_spans() noexcept {
     l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kLasting), l.written_epoch, 0};
     if (was_guarded)
       l.state = PageState::kGuarded;
-    else if (silent() && memory_.meta(page).newest.load(std::memory_order_acquire) != 0)
+    else if (silent() && memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0)
       guard(page);
   }
 }

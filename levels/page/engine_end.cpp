@@ -53,7 +53,7 @@ void Engine::find_writes() noexcept {
   writes_.clear();
   for (const PageId page : private_) {
     LocalPage &l = local(page);
-    if (l.state != PageState::kPrivate) continue;
+    if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) continue;
     const LineMask lines = differing_lines(address_of(page), clean_copy(page, l));
     if (lines != 0) {
       writes_.push_back(Write{page, lines, 0});
@@ -84,7 +84,7 @@ bool Engine::is_valid() noexcept {
     for (const PageId page : kept_) {
       const PageState kind = local(page).state;
       if (kind == PageState::kAbsent || kind == PageState::kGuarded) continue;
-      if (memory_.meta(page).stamp.load(std::memory_order_relaxed) > snapshot_) return invalid_by(page);
+      if (memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) > snapshot_) return invalid_by(page);
     }
     return true;
   }
@@ -115,6 +115,7 @@ Engine::Outcome Engine::end() noexcept {
     }
   } else if (failed_ || was_failed()) {
     outcome.cause = failed_ ? failed_cause_ : AbortCause::kConflictOther;
+    outcome.error = failed_ ? failed_error_ : Errc::kOk;
   } else if (writes_.empty()) {
     outcome.status =
         Status::kCommitted;  // read-only: consistent at its snapshot, which is where it stands in the serial order
@@ -151,7 +152,7 @@ std::uintptr_t Engine::first_difference(const Write &write) const noexcept {
 // time, hence blocks of 64 KiB, and of 2 MiB where an eighth of it is written: a segment written at single far-apart pages takes up to 16
 // times its pages on disk.
 Errc Engine::allocate_blocks() noexcept {
-  constexpr std::uint64_t kBlockPages = 16, kLargeBlockPages = 512;
+  constexpr std::uint64_t kSmallBlockPages = 16, kLargeBlockPages = 512;
   for (std::size_t i = 0; i < writes_.size(); ++i) {
     if ((local(writes_[i].page).lists & kHasBlocks) != 0) continue;
     const std::uint32_t segment = storage::segment_number(writes_[i].page);
@@ -160,12 +161,18 @@ Errc Engine::allocate_blocks() noexcept {
     const std::size_t dense = i + kLargeBlockPages / 8;  // writes are almost sorted by page
     const bool is_dense = dense < writes_.size() && writes_[dense].page > writes_[i].page &&
                           writes_[dense].page < storage::page_id(segment, storage::PageIndex{large_end});
-    const std::uint64_t block = is_dense ? kLargeBlockPages : kBlockPages;
+    const std::uint64_t block = is_dense ? kLargeBlockPages : kSmallBlockPages;
     const std::uint64_t usable = memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
     const std::uint64_t first = index / block * block;
-    const std::uint64_t count = std::min(block, usable - first);
-    const PageId first_page = storage::page_id(segment, storage::PageIndex{first});
-    if (const Errc error = memory_.allocate_blocks(first_page, count); error != Errc::kOk) return error;
+    std::uint64_t count = std::min(block, usable - first);
+    PageId first_page = storage::page_id(segment, storage::PageIndex{first});
+    Errc error = memory_.allocate_blocks(first_page, count);
+    if (error == Errc::kDiskFull) {  // the page alone may fit, or have its block already
+      first_page = writes_[i].page;
+      count = 1;
+      error = memory_.allocate_blocks(first_page, count);
+    }
+    if (error != Errc::kOk) return error;
     for (std::uint64_t j = 0; j < count; ++j)
       local(PageId{static_cast<std::uint64_t>(first_page) + j}).lists |= kHasBlocks;
   }
@@ -389,6 +396,8 @@ void Engine::finish_instance() noexcept {
     accesses_.remove_all(slot_);
     unlock();
   }
+  for (const PageId page : standing_in_) stand_down(page);
+  standing_in_.clear();
   for (const PageId page : undone_) drop_page(page);
   undone_.clear();
   if (!keeps()) drop_all();

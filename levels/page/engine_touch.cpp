@@ -1,6 +1,7 @@
 // levels/page/engine_touch.cpp -- first touches: by SIGSEGV (signal tracking, guarded pages) or found in the fault ring at end.
 // Reaches (in the handler): SharedLock (atomics, futex), ConsistencyTree::has_version/read/repair, AccessTable, /proc reads of
-//            platform::alive (open, read, close), fallocate in AccessTable::allocate, mprotect, madvise, mmap-free lists and twins.
+//            platform::alive (open, read, close), fallocate and lseek where blocks are asked for, engine_hole.cpp's, mprotect, madvise,
+//            mmap-free lists and twins.
 //            None takes a user-space lock that this thread could hold: the engine never touches an inaccessible page itself.
 // Source:    thesis, sections 3.1 (figure 3-1) and 3.3; appendix A.1 item 4 (escalation to larger ranges).
 #include <sys/mman.h>
@@ -27,8 +28,6 @@ using storage::PageIndex;
 
 namespace {
 
-constexpr std::uint64_t kBlockPages = 512;  // one page table
-
 void protect(std::byte *begin, std::uint64_t bytes, int protection, std::uint64_t *calls, bool *refused) noexcept {
   ++*calls;
   if (mprotect(begin, bytes, protection) != 0) *refused = true;
@@ -47,14 +46,17 @@ platform::FaultAnswer Engine::on_fault(void *context, const platform::Fault &fau
   const std::uint64_t index = (fault.address - reinterpret_cast<std::uintptr_t>(view.base)) / kPageBytes;
   if (engine->query_ && fault.is_write && engine->query_wrote_ == 0) engine->query_wrote_ = fault.address;
   engine->self().add(Count::kFaultsSignal, 1);
-  return engine->touch(view, page_id(view.segment, PageIndex{index}), fault.is_write) ? platform::FaultAnswer::kRetry
-                                                                                      : platform::FaultAnswer::kForeign;
+  const PageId page = page_id(view.segment, PageIndex{index});
+  const bool is_open = fault.has_no_block ? engine->touch_hole(view, page) : engine->touch(view, page, fault.is_write);
+  return is_open ? platform::FaultAnswer::kRetry : platform::FaultAnswer::kForeign;
 }
 
 // False: the page is open already as far as this engine knows, so the fault has another cause.
 bool Engine::touch(View &view, PageId page, bool is_write) noexcept {
   step(Step::kTouchStart);
   LocalPage &l = local(page);
+  if ((l.lists & kStandsIn) != 0)  // a query's, which stores: the end tells
+    return is_write && query_ && mprotect(address_of(page), kPageBytes, PROT_READ | PROT_WRITE) == 0;
   if (silent()) {
     if (l.state != PageState::kGuarded && !is_closed(l)) return false;
     touch_guarded(view, page);
@@ -88,6 +90,8 @@ void Engine::list_as(PageId page, PageState state) noexcept {
 // Eager detection (thesis 3.3, step 2). A FAILED instance goes on without registering: nobody fails because of it.
 void Engine::register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept {
   if (!eager() || query_ || failed_) return;
+  for (std::uint64_t i = 0; i < page_count; ++i)  // not under the lock; there it says why not
+    (void)memory_.reserve_meta(PageId{static_cast<std::uint64_t>(first) + i});
   lock(LockContext::kHandler);
   step(Step::kTouchLocked);
   storage::Participant &own = self();
@@ -108,7 +112,7 @@ void Engine::register_access(PageId first, std::uint64_t page_count, bool is_wri
           fail_instance(AbortCause::kConflictSelf);
           break;
         case Touch::kNoSpace:
-          fail_instance(AbortCause::kNoSpace);
+          fail_instance(AbortCause::kNoSpace, accesses_.error());
           break;
       }
     }
@@ -117,16 +121,19 @@ void Engine::register_access(PageId first, std::uint64_t page_count, bool is_wri
   unlock();
 }
 
-void Engine::fail_instance(AbortCause cause) noexcept {
+// The first reason stays.
+void Engine::fail_instance(AbortCause cause, Errc error) noexcept {
+  if (failed_ && failed_cause_ == AbortCause::kNoSpace) return;
   failed_ = true;
   failed_cause_ = cause;
+  failed_error_ = error;
   self().failed_instance.store(instance_, std::memory_order_relaxed);  // others ignore its accesses from now on
 }
 
 bool Engine::needs_versions(PageId page) const noexcept {
   // Without the lock: 0 is final for this snapshot, because versions stamped <= snapshot only ever disappear into home.
   // acquire: pairs with the release in unlink(), so that home's lines are seen.
-  return memory_.meta(page).newest.load(std::memory_order_acquire) != 0;
+  return memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
 }
 
 // True when home is not what the snapshot reads: *twin then holds the page, unless there is no twin left. Nothing but reading happens under
@@ -139,7 +146,7 @@ bool Engine::read_versions(PageId page, std::uint32_t *twin) noexcept {
   if (versioned && (*twin = twins_.take()) != 0) read_snapshot(page, twins_.data(*twin));
   // A guard may go although there are versions, of later snapshots. Should the page then not be touched, only the log says that it must be
   // guarded again.
-  if (!versioned && memory_.meta(page).newest.load(std::memory_order_relaxed) != 0) follow_needed_ = true;
+  if (!versioned && memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0) follow_needed_ = true;
   unlock();
   return versioned;
 }
@@ -151,7 +158,7 @@ void Engine::read_snapshot(PageId page, std::byte *to) noexcept {
     return;
   }
   // Below it was changed after our snapshot. It had no versions then, and all that it has now are newer.
-  std::memcpy(to, memory_.home(page), kPageBytes);
+  memory_.read_home(page, to);
   lower_->as_of(page, line_snapshot_, to);
   undone_.push(page);
 }
@@ -159,8 +166,19 @@ void Engine::read_snapshot(PageId page, std::byte *to) noexcept {
 // The page becomes this process's own copy of state(snapshot), which `twin` holds. REQUIRES: writable mapping.
 void Engine::make_private(PageId page, std::uint32_t twin) noexcept {
   std::byte *to = address_of(page);
+  const storage::Home &home = memory_.segment(storage::segment_number(page)).home;
+  if (twin != 0 && home.loads_take_blocks() && !home.has_data(storage::page_offset(page), kPageBytes)) {
+    // Copying the page would load it first.
+    if (const Errc why =
+            memory_.segment(storage::segment_number(page)).home.allocate_blocks(storage::page_offset(page), kPageBytes);
+        why != Errc::kOk) {
+      stand_in(page, twins_.data(twin), why);
+      twins_.give_back(twin);
+      return;
+    }
+  }
   if (twin == 0) {  // no memory: fails, and sees its snapshot until it ends
-    fail_instance(AbortCause::kNoSpace);
+    fail_instance(AbortCause::kNoSpace, Errc::kOutOfMemory);
     lock(LockContext::kHandler);
     read_snapshot(page, to);
     unlock();
@@ -234,6 +252,13 @@ void Engine::open_closed(View &view, PageId page, std::uint64_t page_count) noex
   if (any_protected_) mprotect(address_of(page), page_count * kPageBytes, PROT_READ | PROT_WRITE);
 }
 
+// The last page that take_ahead() will look at: blocks come in larger pieces than it takes pages. Where there is no room it takes fewer.
+void Engine::prepare_ahead(const View &view, PageId page) noexcept {
+  const std::uint64_t usable = memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
+  const std::uint64_t last = static_cast<std::uint64_t>(page_index(page)) + 2 * ahead_;
+  if (ahead_ != 0 && last < usable) (void)lower_->prepare(page_id(view.segment, PageIndex{last}));
+}
+
 // REQUIRES the lock. An instance that touches one closed page after another pays a signal for each. When they follow each other in memory
 // it takes a run of pages at once, which doubles as long as they do; only such as the snapshot reads in home. They are not in the read set before
 // they are touched: the kernel lists that.
@@ -269,12 +294,14 @@ void Engine::take_ahead(View &view, PageId page) noexcept {
 }
 
 void Engine::touch_guarded(View &view, PageId page) noexcept {
+  if (stands_in_for_closed(page)) return;
   std::uint32_t twin = 0;
   const bool was_closed = is_closed(local(page));
   const bool versioned = read_versions(page, &twin);
   if (lower_ != nullptr) {
     open_closed(view, page, 1);
     if (was_closed && !versioned) {
+      prepare_ahead(view, page);
       lock(LockContext::kHandler);
       take_ahead(view, page);
       unlock();
@@ -290,6 +317,7 @@ void Engine::touch_guarded(View &view, PageId page) noexcept {
 }
 
 void Engine::open_page(View &view, PageId page, bool is_write) noexcept {
+  if (stands_in_for_closed(page)) return;
   LocalPage &l = local(page);
   std::byte *at = address_of(page);
   bool refused = false;
@@ -343,6 +371,7 @@ void Engine::open_block(View &view, PageId page) noexcept {
     const PageId each = page_id(view.segment, PageIndex{first + i});
     LocalPage &l = local(each);
     std::uint32_t twin = 0;
+    if (stands_in_for_closed(each)) continue;
     if (l.state == PageState::kAbsent && (is_closed(l) || needs_versions(each)) && read_versions(each, &twin))
       make_private(each, twin);
     if (l.state == PageState::kReadOnly) list_as(each, PageState::kPrivate);
@@ -490,7 +519,7 @@ void Engine::scan_views() noexcept {
         scanned.engine->note_page(page_id(scanned.segment, PageIndex{first + i}), run.kind);
     };
     if (!page_map_.scan(reinterpret_cast<std::uintptr_t>(view.base), view.bytes, visit, &view))
-      fail_instance(AbortCause::kNoSpace);
+      fail_instance(AbortCause::kNoSpace, Errc::kTrackingUnavailable);
   }
 }
 

@@ -104,6 +104,7 @@ struct alignas(64) PageMeta {
   std::uint64_t reserved_zero[6];
 };
 static_assert(sizeof(PageMeta) == 64);
+inline constinit const PageMeta kNoMeta{};  // of a page that nobody has ever committed to
 
 struct alignas(64) VersionHead {
   std::atomic<std::uint64_t> stamp;  // 0 free, kReservedStamp, else commit timestamp

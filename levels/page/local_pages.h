@@ -23,7 +23,7 @@ enum class PageState : std::uint8_t {
 
 // No lists: kHasBlocks: this process has made sure that home and metadata of the page have disk blocks. kWrittenElsewhere: others committed
 // to the page, and this process has not touched it since. kResident: domains with a level below: this process may map the page; without it
-// every state is inaccessible.
+// every state is inaccessible. kStandsIn: anonymous memory stands at the page's address until the instance ends (Engine::stand_in()).
 enum InList : std::uint8_t {
   kInKept = 1,
   kInPrivate = 2,
@@ -31,7 +31,8 @@ enum InList : std::uint8_t {
   kHasBlocks = 8,
   kWrittenElsewhere = 16,
   kResident = 32,
-  kInResident = 64
+  kInResident = 64,
+  kStandsIn = 128
 };
 inline constexpr std::uint8_t kLasting = kHasBlocks | kResident | kInResident;  // what dropping a page leaves
 

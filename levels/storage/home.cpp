@@ -49,6 +49,7 @@ void *Home::map_here(void *address, int protection, int flags) const noexcept {
 }
 
 Errc Home::map() noexcept {
+  loads_take_blocks_ = platform::loads_take_blocks(home_fd_ >= 0 ? home_fd_ : fd_);
   void *at = map_here(nullptr, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping the home of " + path_);
   madvise(at, max_bytes_, MADV_DONTFORK);
@@ -142,6 +143,22 @@ Errc Home::map_view_again(std::byte *view) noexcept {
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping a view");
   advise_view(at, max_bytes_);
   return Errc::kOk;
+}
+
+bool Home::map_pages_again(std::byte *at, std::uint64_t offset_bytes, std::uint64_t bytes,
+                           bool accessible) const noexcept {
+  const bool is_separate = home_fd_ >= 0;
+  const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
+  if (mmap(at, bytes, protection, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, is_separate ? home_fd_ : fd_,
+           static_cast<off_t>(offset_bytes + (is_separate ? 0 : offset_bytes_))) == MAP_FAILED)
+    return false;
+  advise_view(at, bytes);
+  return true;
+}
+
+bool Home::has_data(std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept {
+  const bool is_separate = home_fd_ >= 0;
+  return platform::has_data(is_separate ? home_fd_ : fd_, offset_bytes + (is_separate ? 0 : offset_bytes_), bytes);
 }
 
 Errc Home::map_parked(std::uintptr_t view, std::byte **parked) noexcept {

@@ -42,10 +42,16 @@ class Home {
 
   // A new private view where `view` of this home stands, or a mapping that has taken its place: inaccessible, nothing touched.
   [[nodiscard]] Errc map_view_again(std::byte *view) noexcept;
+  // The same for some pages of it, at their addresses; accessible says whether they are read-write. Async-signal-safe.
+  [[nodiscard]] bool map_pages_again(std::byte *at, std::uint64_t offset_bytes, std::uint64_t bytes,
+                                     bool accessible) const noexcept;
   // A shared, writable mapping of the whole reserve, no page present, at an address that differs from `view` by a multiple of 1 GiB: moving it
   // to `view` moves page tables whole.
   [[nodiscard]] Errc map_parked(std::uintptr_t view, std::byte **parked) noexcept;
 
+  // Does a load from a hole of home take a block? Has anything ever been stored there? Async-signal-safe.
+  [[nodiscard]] bool loads_take_blocks() const noexcept { return loads_take_blocks_; }
+  [[nodiscard]] bool has_data(std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept;
   [[nodiscard]] bool is_open() const noexcept { return base_ != nullptr; }
   [[nodiscard]] std::byte *base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t max_bytes() const noexcept { return max_bytes_; }
@@ -63,6 +69,7 @@ class Home {
   std::byte *base_ = nullptr;
   std::uint64_t offset_bytes_ = 0;  // in the data file
   std::uint64_t max_bytes_ = 0;
+  bool loads_take_blocks_ = false;  // of whichever file is home
 };
 
 }  // namespace tmh::storage

@@ -1,0 +1,218 @@
+// tests/disk_full_test.cpp -- a device that fills up under a running domain, at every kind of file: tmpfs, where a load from a hole takes a block,
+// too, and ext4; levels, ways of tracking and durabilities; with many amounts of space that is left, so that it ends at different places.
+// Invariants: (1) never a signal: an instance that finds no block ends with kDiskFull, (2) aborted ones have done nothing, committed ones all: the
+//             words always sum up to the tally, for queries on the full disk as well, (3) with space again work goes on in the same process,
+//             and the domain closes, opens and holds what was committed.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include <tmh/tmh.hpp>
+
+#include "tests/support/children.h"
+#include "tests/support/rtm_table.h"
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+namespace {
+
+constexpr int kMayNotMount = 77;
+constexpr std::uint64_t kPages = 1024;  // 4 MiB; instances go to every 37th in turn
+constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(std::uint64_t);
+using Word = field<std::uint64_t>;
+
+enum class Device { kTmpfs, kExt4 };
+struct Way {
+  const char *name;
+  Levels levels;
+  LineChoice line;
+  Tracking tracking;
+  Detection detection;
+  const char *escalation;
+};
+const Way kWays[] = {
+    {"Pages", Levels::kPage, LineChoice::kAuto, Tracking::kAuto, Detection::kLazy, ""},
+    {"PagesSignal", Levels::kPage, LineChoice::kAuto, Tracking::kSignal, Detection::kLazy, ""},
+    {"PagesEager", Levels::kPage, LineChoice::kAuto, Tracking::kSignal, Detection::kEager, ""},
+    {"Hybrid", Levels::kHybrid, LineChoice::kSoftware, Tracking::kAuto, Detection::kLazy, "adaptive"},
+    {"HybridLines", Levels::kHybrid, LineChoice::kSoftware, Tracking::kAuto, Detection::kLazy, "never"},
+    {"HybridSignal", Levels::kHybrid, LineChoice::kSoftware, Tracking::kSignalHot, Detection::kLazy, "adaptive"},
+    {"HybridRtm", Levels::kHybrid, LineChoice::kRtm, Tracking::kAuto, Detection::kLazy, "adaptive"},
+};
+
+bool mount_device(Device device, const std::string &image, const std::string &folder) {
+  if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+  if (device == Device::kTmpfs) return mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=64m") == 0;
+  write_file(image, "");
+  if (truncate(image.c_str(), 96 << 20) != 0) return false;
+  const std::string quiet = " >/dev/null 2>&1";
+  return std::system(("mkfs.ext4 -q -m 0 -b 4096 " + image + quiet).c_str()) == 0 &&
+         std::system(("mount -o loop " + image + " " + folder + quiet).c_str()) == 0;
+}
+
+// Everything but so many KiB is taken, byte by byte where blocks are too coarse a promise.
+class Filler {
+ public:
+  Filler(const std::string &folder, std::uint64_t left_kib) : path_(folder + "/filler") {
+    struct statvfs info {};
+    EXPECT_EQ(statvfs(folder.c_str(), &info), 0);
+    const std::uint64_t free = info.f_bavail * info.f_frsize, left = left_kib << 10;
+    const int fd = open(path_.c_str(), O_CREAT | O_RDWR, 0600);
+    const std::uint64_t begin = free > left ? free - left : 0;
+    if (begin != 0) (void)!posix_fallocate(fd, 0, static_cast<off_t>(begin));
+    // What statvfs() held back: the last block by block.
+    if (left_kib == 0)
+      for (off_t at = static_cast<off_t>(begin); fallocate(fd, 0, at, 1024) == 0;) at += 1024;
+    close(fd);
+  }
+  ~Filler() { std::remove(path_.c_str()); }
+
+ private:
+  std::string path_;
+};
+
+class FullDeviceTest : public testing::TestWithParam<std::tuple<Device, Way, tmh::Durability>> {
+ protected:
+  [[nodiscard]] static DomainOptions options() {
+    const Way &way = std::get<1>(GetParam());
+    DomainOptions options;
+    options.levels = way.levels;
+    options.line = way.line;
+    options.tracking = way.tracking;
+    options.detection = way.detection;
+    options.escalation = way.escalation;
+    options.durability = std::get<2>(GetParam());
+    options.log_file_bytes = 1 << 20;
+    return options;
+  }
+  TempFolder folder_;
+};
+
+// One domain on the device, and what it must hold.
+class Books {
+ public:
+  Books(const std::string &folder, const DomainOptions &options)
+      : domain_(Domain::open(folder, options)), is_hybrid_(options.levels == Levels::kHybrid) {
+    SegmentOptions raw;
+    raw.layout = Layout::kRaw;
+    raw.size_bytes = kPages * kPageBytes;
+    segment_ = domain_.map("books.raw", raw);
+    if (is_hybrid_) site_ = std::make_unique<Site>(domain_, "book");
+  }
+  // The error of the attempt.
+  Errc book(std::uint64_t i) {
+    const auto body = [&] {
+      Word &tally = word(0);
+      tally = tally + 1;
+      Word &one = word((1 + i * 37 % (kPages - 1)) * kWordsPerPage + i % kWordsPerPage);
+      one = one + 1;
+    };
+    try {
+      if (is_hybrid_)
+        atomically(*site_, body);
+      else
+        atomically(domain_, body);
+    } catch (const Error &error) {
+      return error.errc();
+    }
+    ++booked_;
+    return Errc::kOk;
+  }
+  // Looks at a share of the pages, also such as nobody has touched, and at the tally.
+  void expect_right(const std::string &when) {
+    std::uint64_t tally = 0, sum = 0;
+    query(domain_, [&] {
+      tally = word(0);
+      sum = 0;
+      for (std::uint64_t page = 1; page < kPages; ++page)
+        for (std::uint64_t at = 0; at < kWordsPerPage; ++at) sum += word(page * kWordsPerPage + at);
+    });
+    EXPECT_EQ(tally, booked_) << when;
+    EXPECT_EQ(sum, booked_) << when;
+  }
+  void close() {
+    site_.reset();
+    domain_.close();
+  }
+  void was_booked(std::uint64_t count) { booked_ = count; }
+  [[nodiscard]] std::uint64_t booked() const { return booked_; }
+
+ private:
+  [[nodiscard]] Word &word(std::uint64_t index) { return reinterpret_cast<Word *>(segment_.data())[index]; }
+  Domain domain_;
+  Segment segment_;
+  std::unique_ptr<Site> site_;
+  const bool is_hybrid_;
+  std::uint64_t booked_ = 0;
+};
+
+void fill_up(const std::string &device, const DomainOptions &options, std::uint64_t left_kib) {
+  const std::string when = std::to_string(left_kib) + " KiB left";
+  const std::string folder = device + "/domain." + std::to_string(left_kib);
+  std::uint64_t refused = 0, at = 0;
+  Books books(folder, options);
+  for (; at < 20; ++at) ASSERT_EQ(books.book(at), Errc::kOk);
+  {
+    const Filler filler(device, left_kib);
+    for (; at < 600; ++at) {
+      const Errc error = books.book(at);
+      if (error == Errc::kOk) continue;
+      ASSERT_EQ(error, Errc::kDiskFull) << message(error) << ", " << when;
+      ++refused;
+      if (refused % 100 == 1) books.expect_right("on the full disk, " + when);
+    }
+    EXPECT_GT(refused, 0U) << when;
+    books.expect_right("on the full disk, at last, " + when);
+  }
+  for (; at < 700; ++at) ASSERT_EQ(books.book(at), Errc::kOk) << "with space again, " << when;
+  books.expect_right("with space again, " + when);
+  books.close();
+  Books again(folder, options);
+  again.was_booked(books.booked());
+  again.expect_right("opened again, " + when);
+  ASSERT_EQ(again.book(at), Errc::kOk);
+  again.close();
+}
+
+TEST_P(FullDeviceTest, NeverKillsAndLosesNothing) {
+  const auto &[device, way, durability] = GetParam();
+  if (way.line == LineChoice::kRtm) {
+    if (durability != tmh::Durability::kNone) GTEST_SKIP() << "RTM is for volatile domains";
+    if (const std::string why = why_no_rtm(); !why.empty()) GTEST_SKIP() << why;
+  }
+  const std::string place = folder_ / "device", image = folder_ / "image";
+  ASSERT_EQ(mkdir(place.c_str(), 0777), 0);
+  for (const std::uint64_t left_kib : {0UL, 12UL, 40UL, 136UL, 520UL}) {
+    const ChildEnd end = run_in_child("writer", [&] {
+      if (!mount_device(device, image, place)) _exit(kMayNotMount);
+      fill_up(place, options(), left_kib);
+    });
+    if (end.exit_code == kMayNotMount) GTEST_SKIP() << "needs the right to mount, and mkfs.ext4";
+    EXPECT_TRUE(end.succeeded()) << left_kib << " KiB left: exit code " << end.exit_code << ", signal " << end.signal;
+    if (HasFailure()) break;
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<FullDeviceTest::ParamType> &info) {
+  const auto &[device, way, durability] = info.param;
+  return std::string(device == Device::kTmpfs ? "Tmpfs" : "Ext4") + way.name + to_string(durability);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, FullDeviceTest,
+                         testing::Combine(testing::Values(Device::kTmpfs, Device::kExt4), testing::ValuesIn(kWays),
+                                          testing::Values(tmh::Durability::kNone, tmh::Durability::kBuffered,
+                                                          tmh::Durability::kStrict)),
+                         name_of);
+
+}  // namespace
+}  // namespace tmh::test
