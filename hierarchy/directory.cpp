@@ -154,8 +154,10 @@ void Directory::await_committer(line::LineWord &word) noexcept {
     }
     const std::uint64_t seen = word.load(std::memory_order_relaxed);
     if (!line::is_locked(seen)) return;
-    const line::Owner owner = lines_.context(line::context_of(seen)).owner.load(std::memory_order_relaxed);
-    recover_if_dead(line::slot_of(owner), line::incarnation_of(owner));
+    if (const std::uint32_t number = line::context_of(seen); number < line::kContextsMax) {
+      const line::Owner owner = lines_.context(number).owner.load(std::memory_order_relaxed);
+      recover_if_dead(line::slot_of(owner), line::incarnation_of(owner));
+    }
     sched_yield();  // the committer may wait for this processor
   }
 }
@@ -251,11 +253,22 @@ void Directory::open_ahead(PageId page) noexcept {
   (void)release_to_hardware(page);
 }
 
+bool Directory::has_upper_line(PageId page) const noexcept {
+  const line::LineWord *words = lines_.page_words(page);
+  return std::any_of(words, words + storage::kLinesPerPage, [](const line::LineWord &word) {
+    return line::is_upper(word.load(std::memory_order_relaxed));  // under the lock
+  });
+}
+
 Release Directory::release(PageId page) noexcept {
   DirectoryRecord &r = record(page);
   switch (r.level.load(std::memory_order_relaxed)) {
     case PageLevel::kLines:
-      return Release::kReleased;
+      if (!has_upper_line(page)) return Release::kReleased;
+      // The move of one who died, left by an heir who did not know the segment and has moved other pages since: as repair_move().
+      mark_lines(page);
+      r.level.store(PageLevel::kPages, std::memory_order_relaxed);
+      break;
     case PageLevel::kHardware:
       hardware_.left(page);  // nobody at level 2 has it, so there is nobody else to ask
       step(Step::kHardwareLeft);
@@ -323,6 +336,7 @@ void Directory::recover(std::uint32_t slot, std::uint64_t incarnation) noexcept 
 }
 
 void Directory::recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  if (slot >= storage::kParticipantsMax) return;  // nobody's: the context was given back between two looks
   const storage::Participant &owner = memory_.participant(slot);
   // A slot that is free already: whoever reaped it did not know the segments that the context names.
   const bool is_attached = owner.incarnation.load(std::memory_order_relaxed) == incarnation &&

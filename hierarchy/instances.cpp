@@ -34,14 +34,6 @@ void record(const Running &instance, bool is_query, AbortCause outcome) noexcept
   const LatencyLevel level = is_query ? LatencyLevel::kQueries : LatencyLevel::kPages;
   instance.site->record(level, outcome, hierarchy::timed_ns(instance.timed), instance.timed.count);
 }
-// The one before. Others may have used its runner since.
-struct Ended {
-  const DomainImpl *domain = nullptr;
-  std::uint64_t snapshot = 0;
-  std::uint32_t attempts = 0;
-  std::uint64_t clock_at_abort = 0;
-};
-constinit thread_local Ended ended;
 constinit thread_local std::uint64_t random_state = 0;
 
 std::string no_policy(std::string_view spec) {
@@ -153,7 +145,7 @@ void DomainImpl::leave_turn(PageRunner &runner) noexcept {
 
 void DomainImpl::finish(PageRunner &runner) noexcept {
   if (runner.view != nullptr) ThreadView::leave();
-  ended = {this, runner.engine->snapshot(), runner.attempts, runner.clock_at_abort};
+  last_instance = {this, runner.engine->snapshot(), runner.attempts, runner.clock_at_abort};
   runner.nest.clear();
   advice_idle = false;
   running = {};
@@ -276,10 +268,10 @@ Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) n
 }
 
 void DomainImpl::backoff() noexcept {
-  if (usable() != Errc::kOk || runs_here() || ended.domain != this) return;
-  const bool progressed = memory_->state().clock.load(std::memory_order_relaxed) != ended.clock_at_abort;
+  if (usable() != Errc::kOk || runs_here() || last_instance.domain != this) return;
+  const bool progressed = memory_->state().clock.load(std::memory_order_relaxed) != last_instance.clock_at_abort;
   const std::uint64_t bound =
-      hierarchy::backoff_ns_max(policy_.backoff, ended.attempts, policy_.backoff_us_max, progressed);
+      hierarchy::backoff_ns_max(policy_.backoff, last_instance.attempts, policy_.backoff_us_max, progressed);
   if (bound == 0) return;
   if (random_state == 0) random_state = platform::monotonic_ns() | 1;
   random_state ^= random_state << 13;  // xorshift64: spreads processes and threads, needs no quality
@@ -294,7 +286,7 @@ void DomainImpl::await_change() noexcept {
   constexpr long kPauseNsMin = 20'000,
                  kPauseNsMax = 1'000'000;  // nobody is woken: a change is seen within a millisecond
   if (usable() != Errc::kOk || runs_here()) return;
-  const std::uint64_t seen = ended.domain == this ? ended.snapshot : engine_->snapshot();
+  const std::uint64_t seen = last_instance.domain == this ? last_instance.snapshot : engine_->snapshot();
   for (long pause_ns = kPauseNsMin; memory_->state().clock.load(std::memory_order_acquire) == seen;
        pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
     const timespec pause{0, pause_ns};
