@@ -264,7 +264,7 @@ Release Directory::release(PageId page) noexcept {
   DirectoryRecord &r = record(page);
   switch (r.level.load(std::memory_order_relaxed)) {
     case PageLevel::kLines:
-      if (!has_upper_line(page)) return Release::kReleased;
+      if (!has_upper_line(page) || is_planted(Planted::kMoveLeft)) return Release::kReleased;
       // The move of one who died, left by an heir who did not know the segment and has moved other pages since: as repair_move().
       mark_lines(page);
       r.level.store(PageLevel::kPages, std::memory_order_relaxed);
@@ -292,8 +292,10 @@ Release Directory::release(PageId page) noexcept {
 }
 
 void Directory::fail_users(PageId page) noexcept {
-  // Queries never abort, nor do irrevocable instances: they are waited for.
+  // Queries never abort, nor do irrevocable instances: they are waited for; as one that has the turn, because it was failed so often.
+  const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
   for_users(record(page).residents.load(std::memory_order_relaxed), [&](storage::Participant &other) {
+    if (turn != 0 && &other == &memory_.participant(page::holder_of(turn))) return;
     (void)fail_running(memory_, other, other.instance.load(std::memory_order_relaxed));
   });
 }

@@ -60,7 +60,7 @@ class Directory final : public page::LowerLevel {
   // The same of a page that nobody has asked for yet, where nobody has to give anything up: one that no level has ever had; or that is there
   // already, which followers who have lost it are told again.
   void open_ahead(storage::PageId page) noexcept;
-  // REQUIRES the domain lock. FAILs the running instances that may use the page.
+  // REQUIRES the domain lock. FAILs the running instances that may use the page, but for those that are waited for.
   void fail_users(storage::PageId page) noexcept;
 
   // REQUIRES the domain lock. A context of that participant keeps others waiting: recovered when nobody owns it any more.

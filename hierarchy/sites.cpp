@@ -493,11 +493,13 @@ void Attempts::failed_at_lines() {
   site.add(SiteCount::kLineTicks, platform::ticks() - ticks_);
   site.record({ticks_, timed_count_}, LatencyLevel::kLines, cause);
   // Level 2 did not give a page back within the budget; as one of its instances this one needs nobody's answer.
-  const bool refused = cause == AbortCause::kCrossLevel && !line::has(status, line::kStatusRetry);
+  const bool fits_later = cause == AbortCause::kCapacity && line::has(status, line::kStatusRetry);  // a snapshot there
+  const bool refused = fits_later || (cause == AbortCause::kCrossLevel && !line::has(status, line::kStatusRetry));
   // No room for it: level 2 says why, or finds some.
   const bool needs_pages = cause == AbortCause::kNeedsPages || cause == AbortCause::kNoSpace;
   site.add(count_of(cause), 1);
-  (void)goes_on_at_lines(cause == AbortCause::kCapacity, needs_pages, refused, cause == AbortCause::kValidation);
+  (void)goes_on_at_lines(cause == AbortCause::kCapacity && !fits_later, needs_pages, refused,
+                         cause == AbortCause::kValidation);
 }
 
 // Asks the site's policy. False: the next attempt runs at level 2.

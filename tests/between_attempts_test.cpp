@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include <tmh/tmh.hpp>
 
+#include "levels/line/layout.h"
 #include "tests/support/children.h"
 #include "tests/support/temp_folder.h"
 
@@ -23,8 +25,9 @@ constexpr std::uint64_t kPages = 16;
 
 class BetweenAttemptsTest : public testing::Test {
  protected:
-  void open(const std::string &capacity = {}) {
+  void open(const std::string &capacity = {}, CrossPolicy cross = {}) {
     DomainOptions options;
+    options.cross = cross;
     options.levels = Levels::kHybrid;
     options.capacity = capacity;
     domain_ = Domain::open(folder_.path(), options);
@@ -105,6 +108,53 @@ TEST_F(BetweenAttemptsTest, RetryAtLevelTwoWaitsForWhatItsAttemptHasRead) {
         atomically(domain_, body);
       EXPECT_EQ(committed(0), 0U);
     }
+  });
+}
+
+// The guard against starvation holds against level 1 as well: the ninth attempt has the turn.
+TEST_F(BetweenAttemptsTest, UpdateWithTheTurnIsNotFailedByLevelOne) {
+  constexpr int kEnough = 20;
+  open({}, CrossPolicy::kAbortUpper);
+  std::atomic<int> asks{0};
+  std::atomic<bool> stop{false};
+  std::thread asker([&] {
+    const Site site(domain_, "asks", "never");
+    while (!stop) {
+      atomically(site, [&] {
+        ++asks;
+        ++word(0);
+      });
+    }
+  });
+  int attempts = 0;
+  atomically(domain_, [&] {
+    ++word(1);
+    ++word(0);
+    if (++attempts == kEnough) stop = true;
+    for (const int seen = asks; asks < seen + 2 && !stop;) std::this_thread::yield();
+  });
+  stop = true;
+  asker.join();
+  EXPECT_EQ(attempts, 9);
+  EXPECT_EQ(committed(1), 1U);
+}
+
+// Words that a snapshot may need fill the undo ring. They go with it, so this is not a body that is too large.
+TEST_F(BetweenAttemptsTest, UpdateThatMayNotEscalateOutlivesALongQuery) {
+  constexpr std::uint64_t kUpdates = line::kUndoWords + 10;
+  expect_child("updates", [&] {
+    open();
+    const Site site(domain_, "updates", "never");
+    std::thread updates([&] {
+      for (std::uint64_t i = 0; i < kUpdates; ++i) atomically(site, [&] { ++word(0); });
+    });
+    query(domain_, [&] {
+      EXPECT_EQ(word(1).load(), 0U);
+      while (site.report().line_aborts == 0 && site.report().line_commits < kUpdates) std::this_thread::yield();
+    });
+    updates.join();
+    EXPECT_GT(site.report().line_aborts, 0U);
+    EXPECT_EQ(committed(0), kUpdates);
   });
 }
 
