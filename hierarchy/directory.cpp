@@ -175,8 +175,10 @@ void Directory::await_committer(line::LineWord &word) noexcept {
     }
     const std::uint64_t seen = word.load(std::memory_order_relaxed);
     if (!line::is_locked(seen)) return;
-    const line::Owner owner = lines_.context(line::context_of(seen)).owner.load(std::memory_order_relaxed);
-    recover_if_dead(line::slot_of(owner), line::incarnation_of(owner));
+    if (const std::uint32_t number = line::context_of(seen); number < line::kContextsMax) {
+      const line::Owner owner = lines_.context(number).owner.load(std::memory_order_relaxed);
+      recover_if_dead(line::slot_of(owner), line::incarnation_of(owner));
+    }
     sched_yield();  // the committer may wait for this processor
   }
 }
@@ -273,11 +275,22 @@ void Directory::open_ahead(PageId page) noexcept {
   (void)release_to_hardware(page);
 }
 
+bool Directory::has_upper_line(PageId page) const noexcept {
+  const line::LineWord *words = lines_.page_words(page);
+  return std::any_of(words, words + storage::kLinesPerPage, [](const line::LineWord &word) {
+    return line::is_upper(word.load(std::memory_order_relaxed));  // under the lock
+  });
+}
+
 Release Directory::release(PageId page) noexcept {
   DirectoryRecord &r = record(page);
   switch (r.level.load(std::memory_order_relaxed)) {
     case PageLevel::kLines:
-      return Release::kReleased;
+      if (!has_upper_line(page) || is_planted(Planted::kMoveLeft)) return Release::kReleased;
+      // The move of one who died, left by an heir who did not know the segment and has moved other pages since: as repair_move().
+      mark_lines(page);
+      r.level.store(PageLevel::kPages, std::memory_order_relaxed);
+      break;
     case PageLevel::kHardware:
       hardware_.left(page);  // nobody at level 2 has it, so there is nobody else to ask
       step(Step::kHardwareLeft);
@@ -301,8 +314,10 @@ Release Directory::release(PageId page) noexcept {
 }
 
 void Directory::fail_users(PageId page) noexcept {
-  // Queries never abort, nor do irrevocable instances: they are waited for.
+  // Queries never abort, nor do irrevocable instances: they are waited for; as one that has the turn, because it was failed so often.
+  const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
   for_users(record(page).residents.load(std::memory_order_relaxed), [&](storage::Participant &other) {
+    if (turn != 0 && &other == &memory_.participant(page::holder_of(turn))) return;
     (void)fail_running(memory_, other, other.instance.load(std::memory_order_relaxed));
   });
 }
@@ -345,6 +360,7 @@ void Directory::recover(std::uint32_t slot, std::uint64_t incarnation) noexcept 
 }
 
 void Directory::recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  if (slot >= storage::kParticipantsMax) return;  // nobody's: the context was given back between two looks
   const storage::Participant &owner = memory_.participant(slot);
   // A slot that is free already: whoever reaped it did not know the segments that the context names.
   const bool is_attached = owner.incarnation.load(std::memory_order_relaxed) == incarnation &&

@@ -63,7 +63,7 @@ class Directory final : public page::LowerLevel {
   // The same of a page that nobody has asked for yet, where there is room for its record, and nobody has to give anything up: one that no level has ever had; or that is there
   // already, which followers who have lost it are told again.
   void open_ahead(storage::PageId page) noexcept;
-  // REQUIRES the domain lock. FAILs the running instances that may use the page.
+  // REQUIRES the domain lock. FAILs the running instances that may use the page, but for those that are waited for.
   void fail_users(storage::PageId page) noexcept;
 
   // REQUIRES the domain lock. A context of that participant keeps others waiting: recovered when nobody owns it any more.
@@ -89,6 +89,7 @@ class Directory final : public page::LowerLevel {
   [[nodiscard]] DirectoryRecord &record(storage::PageId page) const noexcept;
   [[nodiscard]] static std::uint64_t bit(std::uint32_t slot) noexcept { return std::uint64_t{1} << (slot % 64); }
   [[nodiscard]] Release give_up(storage::PageId page) noexcept;
+  [[nodiscard]] bool has_upper_line(storage::PageId page) const noexcept;
   [[nodiscard]] bool has_room_for_announcement() const noexcept;
   void recall(storage::PageId page) noexcept;
   void recall_from_hardware(storage::PageId page) noexcept;

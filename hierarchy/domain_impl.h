@@ -203,6 +203,14 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   std::unique_ptr<ThreadViews> views_ = std::make_unique<ThreadViews>(*this);
 };
 
+// The last instance of level 2 that this thread has ended, for backoff() and await_change(). Others may have used its runner since.
+struct LastInstance {
+  const DomainImpl *domain = nullptr;
+  std::uint64_t snapshot = 0;
+  std::uint32_t attempts = 0;
+  std::uint64_t clock_at_abort = 0;
+};
+inline constinit thread_local LastInstance last_instance;
 // Does this thread run an instance of level 2, of any domain?
 [[nodiscard]] bool page_instance_here() noexcept;
 // Of that instance. REQUIRES there is one. Throws Error, and RetryNow when it has FAILED.

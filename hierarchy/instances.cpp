@@ -34,14 +34,6 @@ void record(const Running &instance, bool is_query, AbortCause outcome) noexcept
   const LatencyLevel level = is_query ? LatencyLevel::kQueries : LatencyLevel::kPages;
   instance.site->record(level, outcome, hierarchy::timed_ns(instance.timed), instance.timed.count);
 }
-// The one before. Others may have used its runner since.
-struct Ended {
-  const DomainImpl *domain = nullptr;
-  std::uint64_t snapshot = 0;
-  std::uint32_t attempts = 0;
-  std::uint64_t clock_at_abort = 0;
-};
-constinit thread_local Ended ended;
 constinit thread_local std::uint64_t random_state = 0;
 
 std::string no_policy(std::string_view spec) {
@@ -153,7 +145,7 @@ void DomainImpl::leave_turn(PageRunner &runner) noexcept {
 
 void DomainImpl::finish(PageRunner &runner) noexcept {
   if (runner.view != nullptr) ThreadView::leave();
-  ended = {this, runner.engine->snapshot(), runner.attempts, runner.clock_at_abort};
+  last_instance = {this, runner.engine->snapshot(), runner.attempts, runner.clock_at_abort};
   runner.nest.clear();
   advice_idle = false;
   running = {};
@@ -276,15 +268,15 @@ Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) n
 }
 
 void DomainImpl::backoff() noexcept {
-  if (usable() != Errc::kOk || runs_here() || ended.domain != this) return;
+  if (usable() != Errc::kOk || runs_here() || last_instance.domain != this) return;
   bool progressed = false;
   {
     const auto open = keep_open();
     if (usable() != Errc::kOk) return;
-    progressed = memory_->state().clock.load(std::memory_order_relaxed) != ended.clock_at_abort;
+    progressed = memory_->state().clock.load(std::memory_order_relaxed) != last_instance.clock_at_abort;
   }
   const std::uint64_t bound =
-      hierarchy::backoff_ns_max(policy_.backoff, ended.attempts, policy_.backoff_us_max, progressed);
+      hierarchy::backoff_ns_max(policy_.backoff, last_instance.attempts, policy_.backoff_us_max, progressed);
   if (bound == 0) return;
   if (random_state == 0) random_state = platform::monotonic_ns() | 1;
   random_state ^= random_state << 13;  // xorshift64: spreads processes and threads, needs no quality
@@ -297,8 +289,8 @@ void DomainImpl::backoff() noexcept {
 // Level 1 changes what an instance of level 2 has read only after a release, which moves the clock as well.
 void DomainImpl::await_change() noexcept {
   if (usable() != Errc::kOk || runs_here()) return;
-  std::uint64_t seen = ended.snapshot;
-  if (ended.domain != this) {
+  std::uint64_t seen = last_instance.snapshot;
+  if (last_instance.domain != this) {
     const auto open = keep_open();
     if (usable() != Errc::kOk) return;
     seen = engine_->snapshot();

@@ -116,7 +116,9 @@ Errc LineDomain::add_segment(std::uint32_t number, std::byte *view, std::uint64_
 
 void LineDomain::remove_segment(std::uint32_t number) noexcept {
   if (hardware_ != nullptr) hardware_->remove_segment(number);
+  engine_->lock_domain();  // another thread may be recovering a dead one's lines there
   lines_.remove_segment(number);
+  engine_->unlock_domain();
 }
 
 void LineDomain::detach() noexcept {

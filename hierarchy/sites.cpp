@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct LineRun {
   LineDomain *domain = nullptr;
   line::SoftwareThread *thread = nullptr;
   std::uint32_t depth = 0;
+  Errc no_room = Errc::kOk;  // why its last attempt failed, where that was AbortCause::kNoSpace
 };
 constinit thread_local LineRun line_run;
 constinit thread_local bool retry_wanted = false;  // the LineAbort on its way is retry()'s
@@ -49,9 +51,8 @@ thread_local Actions actions;
 // Does this thread run an instance, at whatever level?
 bool runs_instance() noexcept { return line_run.depth != 0 || hardware_run.depth != 0 || page_instance_here(); }
 
-void await_change_of_lines(const DomainImpl &domain, const line::SoftwareThread &thread) noexcept {
-  domain.await_change([&thread] {
-    const auto reads = thread.reads();
+void await_change_of_lines(const DomainImpl &domain, std::span<const LineSeen> reads) noexcept {
+  domain.await_change([reads] {
     return std::any_of(reads.begin(), reads.end(), [](const LineSeen &read) {
       return read.word->load(std::memory_order_acquire) != read.seen;  // acquire: as a read's
     });
@@ -209,8 +210,11 @@ SiteReport SiteImpl::report() const {
 void run_actions(bool committed) {
   if (actions.on_commit.empty() && actions.on_abort.empty()) [[likely]]
     return;
-  const Actions due = std::exchange(actions, {});  // an action may begin another instance
+  // An action may run another instance.
+  const Actions due = std::exchange(actions, {});
+  const LastInstance last = last_instance;
   for (const auto &action : committed ? due.on_commit : due.on_abort) action();
+  last_instance = last;
 }
 
 void leave_hardware() noexcept {
@@ -354,20 +358,21 @@ bool Attempts::end() {
     case RunsAt::kLines:
       break;
   }
+  if (line_run.thread == nullptr) check(domain.usable());  // forked in the body
   line_run.depth = 0;
-  if (line_run.thread->commit() != Status::kCommitted) {
-    run_actions(false);
+  line::SoftwareThread &thread = *line_run.thread;
+  if (thread.commit() != Status::kCommitted) {
     failed_at_lines();
     return false;
   }
   Errc unacknowledged = Errc::kOk;
   if (domain.durable() != nullptr) [[unlikely]]
-    unacknowledged = domain.acknowledge_lines(line_run.thread->durable_at(), durability_);
+    unacknowledged = domain.acknowledge_lines(thread.durable_at(), durability_);
   if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kLines);
   run_actions(true);
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
-  learn_line_commit(site, line_run.thread->context());
+  learn_line_commit(site, thread.context());
   check(unacknowledged);  // as at level 2: committed, and perhaps not durable
   return true;
 }
@@ -401,14 +406,16 @@ void Attempts::unwound() {
   if (runs_at_ == RunsAt::kPages) return failed_in_thread_view();
   line_run.depth = 0;
   line_run.thread->abandon();
-  run_actions(false);
   if (!retry_wanted) {
     failed_at_lines();
     return;
   }
+  const auto now = line_run.thread->reads();
+  const std::vector<LineSeen> reads(now.begin(), now.end());  // an action may run another instance
+  run_actions(false);
   site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
   attempts_ = 0;  // it has not failed
-  await_change_of_lines(site_.impl_->domain(), *line_run.thread);
+  await_change_of_lines(site_.impl_->domain(), reads);
 }
 
 void Attempts::retried(const RetryNow &why) {
@@ -422,9 +429,14 @@ void Attempts::retried(const RetryNow &why) {
     (void)end();
     return;
   }
+  Status status{};
+  (void)domain.validate(&status);
   (void)domain.abort();
   run_actions(false);
-  domain.await_change();
+  if (status == Status::kFailed)
+    domain.backoff();  // what it has seen may have been overwritten before: nothing need change any more
+  else
+    domain.await_change();
 }
 
 bool Attempts::threw() {
@@ -440,6 +452,10 @@ bool Attempts::threw() {
     case RunsAt::
         kLines:  // every load was consistent, so the exception is one that a serial execution would have raised
       if (line_run.depth == 0) return true;
+      if (line_run.thread->is_doomed()) {  // but one that the body has made of a LineAbort
+        unwound();
+        return false;
+      }
       line_run.depth = 0;
       line_run.thread->abandon();
       site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
@@ -466,18 +482,27 @@ bool Attempts::threw() {
 // The attempt has been undone. What next?
 void Attempts::failed_at_lines() {
   SiteImpl &site = *site_.impl_;
+  const line::SoftwareThread &thread = *line_run.thread;
+  const AbortCause cause = thread.cause();
+  const line::AbortStatus status = thread.status();
+  LineRun run = line_run;
+  run.no_room = cause != AbortCause::kNoSpace ? Errc::kOk
+                : thread.error() != Errc::kOk ? thread.error()
+                                              : Errc::kDiskFull;
+  run_actions(false);
+  line_run = run;
   count_granted(site);
   site.add(SiteCount::kLineAborts, 1);
   site.add(SiteCount::kLineTicks, platform::ticks() - ticks_);
-  const line::SoftwareThread &thread = *line_run.thread;
-  site.record({ticks_, timed_count_}, LatencyLevel::kLines, thread.cause());
+  site.record({ticks_, timed_count_}, LatencyLevel::kLines, cause);
   // Level 2 did not give a page back within the budget; as one of its instances this one needs nobody's answer.
-  const bool refused = thread.cause() == AbortCause::kCrossLevel && !line::has(thread.status(), line::kStatusRetry);
+  const bool fits_later = cause == AbortCause::kCapacity && line::has(status, line::kStatusRetry);  // a snapshot there
+  const bool refused = fits_later || (cause == AbortCause::kCrossLevel && !line::has(status, line::kStatusRetry));
   // No room for it: level 2 says why, or finds some.
-  const bool needs_pages = thread.cause() == AbortCause::kNeedsPages || thread.cause() == AbortCause::kNoSpace;
-  site.add(count_of(thread.cause()), 1);
-  (void)goes_on_at_lines(thread.cause() == AbortCause::kCapacity, needs_pages, refused,
-                         thread.cause() == AbortCause::kValidation);
+  const bool needs_pages = cause == AbortCause::kNeedsPages || cause == AbortCause::kNoSpace;
+  site.add(count_of(cause), 1);
+  (void)goes_on_at_lines(cause == AbortCause::kCapacity && !fits_later, needs_pages, refused,
+                         cause == AbortCause::kValidation);
 }
 
 // Asks the site's policy. False: the next attempt runs at level 2.
@@ -494,8 +519,7 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
       back_off(site.domain().policy(), attempts_, others_progressed);
       return true;
     case NextStep::kGiveUp:
-      if (runs_at_ == RunsAt::kLines && line_run.thread->cause() == AbortCause::kNoSpace)
-        raise(line_run.thread->error() != Errc::kOk ? line_run.thread->error() : Errc::kDiskFull);
+      if (runs_at_ == RunsAt::kLines && line_run.no_room != Errc::kOk) raise(line_run.no_room);
       platform::fail(Errc::kNeedsPages,
                      "site '" + site.name() +
                          (failed.over_capacity ? "': its working set exceeds level 1"

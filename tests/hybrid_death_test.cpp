@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <string>
@@ -82,6 +83,87 @@ TEST_F(HybridDeathTest, MoveOfAPageIsLeftToAProcessThatMapsItsSegment) {
   atomically(site, [&] { ++word(words); });
   EXPECT_EQ(committed(domain, words), 1U);
 }
+
+// The same, when all its lines are in U, and the heir moves a page of its own before anybody comes who maps the segment.
+TEST_F(HybridDeathTest, MoveThatAnHeirCouldNotEndIsEndedByWhoeverAsks) {
+  expect_child("asker", [&] {
+    const Domain domain = Domain::open(folder_.path(), hybrid());
+    const Segment other = map(domain, "other.raw");
+    const ChildEnd end = run_in_child("mover", [&] {
+      const Domain own = Domain::open(folder_.path(), hybrid());
+      const Segment mapped = map(own, "words.raw");
+      platform::crash_at(static_cast<std::uint32_t>(platform::Step::kRecallMark), 1);
+      atomically(own, [&] { word(mapped).store(7); });
+    });
+    ASSERT_EQ(end.signal, SIGKILL);
+    atomically(domain, [&] { word(other).store(1); });
+    const Segment words = map(domain, "words.raw");
+    const Site site(domain, "asks");
+    atomically(site, [&] { ++word(words); });
+    EXPECT_EQ(committed(domain, words), 1U);
+  });
+}
+
+class PartlyKnownCommitTest : public HybridDeathTest, public testing::WithParamInterface<platform::Step> {
+ protected:
+  // Dies in a commit to both segments.
+  void leave_a_corpse() {
+    const ChildEnd end = run_in_child("committer", [&] {
+      const Domain own = Domain::open(folder_.path(), hybrid());
+      const Segment words = map(own, "words.raw"), other = map(own, "other.raw");
+      const Site site(own, "commits");
+      platform::crash_at(static_cast<std::uint32_t>(GetParam()), 1);
+      atomically(site, [&] {
+        word(other).store(7);
+        word(words).store(7);
+      });
+    });
+    ASSERT_EQ(end.signal, SIGKILL);
+  }
+  [[nodiscard]] static std::uint64_t expected() { return GetParam() >= platform::Step::kLineCommitPoint ? 7 : 0; }
+};
+
+// Whoever takes a page waits for its lines with the domain lock held: nobody else can come by who knows more.
+TEST_P(PartlyKnownCommitTest, KeepsNobodyWaiting) {
+  expect_child("survivor", [&] {
+    const Domain domain = Domain::open(folder_.path(), hybrid());
+    const Segment other = map(domain, "other.raw");
+    leave_a_corpse();
+    EXPECT_EQ(committed(domain, other), expected());
+    EXPECT_EQ(committed(domain, map(domain, "words.raw")), expected());
+  });
+}
+
+// Two who know one segment each.
+TEST_P(PartlyKnownCommitTest, IsSettledByManyAsByOne) {
+  const Domain witness = Domain::open(folder_.path(), hybrid());
+  leave_a_corpse();
+  for (const char *file : {"other.raw", "words.raw"}) {
+    expect_child(file, [&] {
+      const Domain own = Domain::open(folder_.path(), hybrid());
+      const Segment mapped = map(own, file);
+      EXPECT_EQ(committed(own, mapped), expected());
+      const Site site(own, "goes on");
+      atomically(site, [&] { ++word(mapped); });
+      EXPECT_EQ(committed(own, mapped), expected() + 1);
+    });
+  }
+  line::LineMemory lines;
+  bool found = false;
+  ASSERT_EQ(lines.open(folder_.path(), &found), Errc::kOk);
+  ASSERT_TRUE(found);
+  for (std::uint32_t i = 0; i < lines.contexts_high(); ++i)
+    EXPECT_EQ(lines.context(i).owner.load(), line::Owner{}) << "context " << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, PartlyKnownCommitTest,
+                         testing::Values(platform::Step::kLineLock, platform::Step::kLineCommitPoint,
+                                         platform::Step::kLineUnlock),
+                         [](const testing::TestParamInfo<platform::Step> &step) {
+                           std::string name = platform::step_name(step.param);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 // The last one to leave cannot bring home what a dead one has committed to a segment that it does not map. The next open can.
 TEST_F(HybridDeathTest, CommitToASegmentThatNobodyElseMapsOutlivesTheLastClose) {

@@ -7,6 +7,7 @@
 
 #include <tmh/field.hpp>
 
+#include "tests/support/children.h"
 #include "tests/support/line_rig.h"
 #include "tests/support/temp_folder.h"
 
@@ -68,6 +69,23 @@ TEST_F(LineSoftwareTest, OverwrittenReadAbortsTheCommit) {
   EXPECT_EQ(one_.commit(), Status::kAborted);
   EXPECT_EQ(one_.cause(), AbortCause::kValidation);
   EXPECT_EQ(word(2), 0U);
+}
+
+// The one before met a locked line, went on elsewhere, and its segment has gone.
+TEST(LineSegmentsTest, NewInstanceDoesNotWaitForALineOfAnEarlierOne) {
+  expect_child("unmaps", [] {
+    const TempFolder folder;
+    LineRig rig(folder.path());
+    RigThread one(rig), two(rig);
+    rig.word_of(rig.words()).store(line::locked_by(two.context_number()));
+    one.begin({});
+    one.store(rig.words(), std::uint64_t{7});
+    EXPECT_EQ(one.commit(), Status::kAborted);
+    EXPECT_EQ(one.cause(), AbortCause::kConflictSelf);
+    rig.memory().remove_segment(0);
+    one.begin({});
+    EXPECT_EQ(one.commit(), Status::kCommitted);
+  });
 }
 
 TEST_F(LineSoftwareTest, SnapshotIsExtendedOverForeignCommits) {

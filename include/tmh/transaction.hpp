@@ -34,11 +34,13 @@ auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body 
         (void)domain.end();
         throw;
       }
-      if (why.is_wanted || domain.depth() > 1)
+      // What a FAILED instance has seen may have changed before: it does not wait.
+      const bool waits = why.is_wanted && domain.validate() != Status::kFailed;
+      if (waits || domain.depth() > 1)
         domain.abort();
       else
         (void)domain.end();  // FAILED: it counts as an aborted attempt
-      if (why.is_wanted) {
+      if (waits) {
         domain.await_change();
         continue;
       }

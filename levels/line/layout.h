@@ -27,7 +27,7 @@ namespace tmh::line {
 using LineWord = detail::LineWord;
 
 inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
-inline constexpr std::uint32_t kLineStateVersion = 4;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kLineStateVersion = 5;  // changes with every change of what is in these files
 
 // A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U and not newer than rv.
 inline constexpr std::uint64_t kLocked = 1ull << 63;  // context number in the lower 32 bits
@@ -56,6 +56,7 @@ enum class Where : std::uint64_t {};
 }
 
 inline constexpr std::uint64_t kNoPage = ~0ull;  // LineStateV1::moving
+inline constexpr Where kSettled{~0ull};          // LineWrite::at of a dead context: its line is free
 
 inline constexpr std::size_t kHardwareCountsMax = 16;
 
@@ -91,7 +92,7 @@ static_assert(offsetof(LineStateV1, boot_id) == 16 && offsetof(LineStateV1, cloc
 
 // A line in an instance's redo log.
 struct alignas(64) LineWrite {
-  Where at;                                        //  0  of the line's first byte
+  Where at;                                        //  0  of the line's first byte; kSettled
   std::atomic<std::uint64_t> before;               //  8  the word that the line had before it was locked
   std::uint64_t mask;                              // 16  bit i: byte i of the line is written
   std::uint64_t reserved_zero[5];                  // 24

@@ -18,27 +18,33 @@ bool is_known(const LineMemory &memory, Where at) noexcept {
          offset_of(at) < memory.segment(segment_of(at)).bytes.load(std::memory_order_acquire);
 }
 
-// False: names a segment that is not open here.
+// False: names a segment that is not open here. All other lines are free: whoever waits for one of them may hold the domain lock, and then nobody
+// who has that segment open comes by. As each says that it is settled, those who know one segment each do together what nobody does alone.
 bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) noexcept {
   LineContextV1 &context = memory.context(number);
   // relaxed: published by the status, which the caller has acquired
   const std::uint64_t lines = std::min<std::uint64_t>(context.lines.load(std::memory_order_relaxed), kWritesMax);
   const std::uint64_t stamp = context.stamp.load(std::memory_order_relaxed);
+  bool complete = true;
   for (std::uint64_t i = 0; i < lines; ++i) {
-    if (!is_known(memory, context.writes[i].at)) return false;
-  }
-  for (std::uint64_t i = 0; i < lines; ++i) {
-    const LineWrite &entry = context.writes[i];
+    LineWrite &entry = context.writes[i];
+    if (entry.at == kSettled) continue;
+    if (!is_known(memory, entry.at)) {
+      complete = false;
+      continue;
+    }
     LineSegment &segment = memory.segment(segment_of(entry.at));
     LineWord &word = segment.words[offset_of(entry.at) / kLineBytes];
     // acquire: pairs with line-lock; what the dead one stored before it is seen
-    if (word.load(std::memory_order_acquire) != locked_by(number)) continue;
-    if (is_committed && (i == 0 || !platform::is_planted(platform::Planted::kLineHalfRecovery)))
-      write_back_line(entry, segment.home + offset_of(entry.at));
-    // relaxed: seen by the acquire above. release: as line-unlock.
-    word.store(is_committed ? stamp : entry.before.load(std::memory_order_relaxed), std::memory_order_release);
+    if (word.load(std::memory_order_acquire) == locked_by(number)) {
+      if (is_committed && (i == 0 || !platform::is_planted(platform::Planted::kLineHalfRecovery)))
+        write_back_line(entry, segment.home + offset_of(entry.at));
+      // relaxed: seen by the acquire above. release: as line-unlock.
+      word.store(is_committed ? stamp : entry.before.load(std::memory_order_relaxed), std::memory_order_release);
+    }
+    entry.at = kSettled;
   }
-  return true;
+  return complete;
 }
 
 // The attempt in which the thread died is counted as what it came to. Twice is once.
@@ -58,14 +64,15 @@ bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
   const std::uint64_t status = context.status.load(std::memory_order_acquire);
   const bool is_committed =
       state_of(status) == State::kCommitted && !platform::is_planted(platform::Planted::kRecoveryUndoes);
-  settle_redo(context);  // also where its lines must wait for somebody who knows the segment: the log need not
+  // Also where its lines must wait for somebody who knows the segment: the log need not, nor whoever waits for the turn.
+  settle_redo(context);
+  std::uint64_t turn = number + 1ull;
+  state.turn.compare_exchange_strong(turn, 0, std::memory_order_release, std::memory_order_relaxed);  // as give_turn()
   if (state_of(status) != State::kIdle && !recover_lines(memory, number, is_committed)) return false;
   settle_counts(context, is_committed);
   platform::step(platform::Step::kLineRecovered);
   context.status.store(status_word(number_of(status), State::kIdle), std::memory_order_release);  // as its owner does
   context.in_flight.store(0, std::memory_order_release);
-  std::uint64_t turn = number + 1ull;
-  state.turn.compare_exchange_strong(turn, 0, std::memory_order_release, std::memory_order_relaxed);  // as give_turn()
   // relaxed, both: totals; the domain lock, or the folder lock, is held
   state.recovered.fetch_add(1, std::memory_order_relaxed);
   state.recovered_commits.fetch_add(is_committed ? 1 : 0, std::memory_order_relaxed);

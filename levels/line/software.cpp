@@ -45,7 +45,8 @@ void SoftwareThread::detach() noexcept {
 
 bool SoftwareThread::begin(const Begin &begin) noexcept {
   if (blocked_on_ != nullptr) [[unlikely]] {
-    static_cast<void>(wait_until_changed(*blocked_on_, blocked_seen_));
+    // Of an earlier instance, which went on at the level above: it may have been unmapped since.
+    if (begin.attempt != 0) static_cast<void>(wait_until_changed(*blocked_on_, blocked_seen_));
     blocked_on_ = nullptr;
   }
   policy_ = begin.policy;

@@ -67,6 +67,8 @@ class SoftwareThread : public detail::LineAccess {
   // Ends the instance without effects: after a LineAbort (its cause is kept), or because of `cause`.
   void abandon(AbortCause cause = AbortCause::kUser) noexcept;
   [[nodiscard]] bool is_running() const noexcept { return is_running_; }
+  // Has the running attempt been aborted? Its body may not have noticed.
+  [[nodiscard]] bool is_doomed() const noexcept { return is_doomed_; }
 
   // Whole words: 1, 2, 4 or 8 bytes, naturally aligned, in an open segment's view. Throw LineAbort.
   template <class T>

@@ -200,14 +200,16 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   // A line in U is asked for now, not at the commit, where it would cost the whole attempt. relaxed: line-lock looks again.
   while (is_upper(word->load(std::memory_order_relaxed))) meet_upper(page_of(where(segment.number, offset)));
   const std::uint64_t line_offset = offset - offset % kLineBytes;
-  writes_.push_back({word, segment.home + line_offset, &segment});
-  write_index_.insert(reinterpret_cast<std::uintptr_t>(word), index);
-  write_filter_ |= filter_bit;
-  bytes = 0;  // from now on loads look into the redo log first
-  line = detail::kNoLine;
   LineWrite &entry = context_->writes[index];
   entry.at = where(segment.number, line_offset);
   entry.mask = 0;
+  write_filter_ |= filter_bit;
+  // No memory: the user gets the exception, and may go on without this store. So both lists take the line, or none.
+  if (index == writes_.capacity()) writes_.reserve(2 * std::size_t{index} + 64);
+  write_index_.insert(reinterpret_cast<std::uintptr_t>(word), index);
+  writes_.push_back({word, segment.home + line_offset, &segment});
+  bytes = 0;  // from now on loads look into the redo log first
+  line = detail::kNoLine;
   return entry;
 }
 

@@ -210,12 +210,16 @@ bool SoftwareThread::is_valid_at_commit() const noexcept {
 }
 
 // The words under the writes, for snapshots above that began before this stamp. A ring without room aborts: what is in it that some line pin
-// precedes may not be overwritten.
+// precedes may not be overwritten. That ends with the snapshot, so the status says that another try may succeed.
 AbortCause SoftwareThread::save_undo() noexcept {
   if (!undo_allocated_ && memory_.allocate_undo(number_) != Errc::kOk) return AbortCause::kNoSpace;
   undo_allocated_ = true;
   std::uint64_t head = context_->undo_head.load(std::memory_order_relaxed);  // relaxed: this thread's
-  if (!has_undo_room(head)) return AbortCause::kCapacity;
+  if (!has_undo_room(head)) {
+    doom(AbortCause::kCapacity);
+    status_ = AbortStatus{kStatusCapacity | kStatusRetry};
+    return AbortCause::kCapacity;
+  }
   for (std::size_t i = 0; i < writes_.size(); ++i) {
     const LineWrite &entry = context_->writes[i];
     for (std::uint64_t word = 0; word < kLineBytes / 8; ++word) {

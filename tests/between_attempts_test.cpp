@@ -1,0 +1,203 @@
+// tests/between_attempts_test.cpp -- hybrid domains: what the user's code does to an instance from outside its attempts: actions that run
+// instances, exceptions that it makes of an abort, a fork in the body.
+// Invariants: (1) why an attempt failed, and what retry() waits for, is the attempt's, whatever its actions run in between. (2) an exception of an
+//             attempt that was aborted does not leave atomically(). (3) a forked child is told that it is detached.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include <tmh/tmh.hpp>
+
+#include "levels/line/layout.h"
+#include "tests/support/children.h"
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+namespace {
+
+constexpr std::uint64_t kPages = 16;
+
+class BetweenAttemptsTest : public testing::Test {
+ protected:
+  void open(const std::string &capacity = {}, CrossPolicy cross = {}) {
+    DomainOptions options;
+    options.cross = cross;
+    options.levels = Levels::kHybrid;
+    options.capacity = capacity;
+    domain_ = Domain::open(folder_.path(), options);
+    SegmentOptions raw;
+    raw.layout = Layout::kRaw;
+    raw.size_bytes = raw.max_bytes = kPages * kPageBytes;
+    segment_ = domain_.map("words.raw", raw);
+  }
+  // The first one of a page.
+  [[nodiscard]] field<std::uint64_t> &word(std::uint64_t page) const {
+    return *reinterpret_cast<field<std::uint64_t> *>(segment_.data() + page * kPageBytes);
+  }
+  [[nodiscard]] std::uint64_t committed(std::uint64_t page) const {
+    return query(domain_, [&] { return word(page).load(); });
+  }
+  // In a thread of its own, which has an instance of its own.
+  void set_elsewhere(const Site &site, std::uint64_t page, std::uint64_t value) const {
+    std::thread([&] { atomically(site, [&] { word(page).store(value); }); }).join();
+  }
+
+  TempFolder folder_;
+  Domain domain_;
+  Segment segment_;
+};
+
+// The instance that the action runs fits; the one that it belongs to never will.
+TEST_F(BetweenAttemptsTest, ActionDoesNotHideThatTheAttemptWasTooLarge) {
+  expect_child("escalates", [&] {
+    open("1KiB/1/64,read=4");
+    const Site large(domain_, "large", "on-capacity"), small(domain_, "small", "never");
+    atomically(large, [&] {
+      on_abort([&] { atomically(small, [&] { ++word(kPages - 1); }); });
+      for (std::uint64_t page = 0; page < kPages - 1; ++page) ++word(page);
+    });
+    EXPECT_EQ(large.report().escalations_capacity, 1U);
+    EXPECT_EQ(large.report().line_aborts, 1U);
+    EXPECT_EQ(committed(kPages - 1), 1U);
+    EXPECT_EQ(committed(0), 1U);
+  });
+}
+
+// What it waits for comes before the action's own instance, which reads something else.
+TEST_F(BetweenAttemptsTest, RetryAtLevelOneWaitsForWhatItsAttemptHasRead) {
+  expect_child("waits", [&] {
+    open();
+    const Site site(domain_, "waits", "never"), other(domain_, "other", "never");
+    int bodies = 0;
+    atomically(site, [&] {
+      ++bodies;
+      on_abort([&] {
+        set_elsewhere(other, 0, 1);
+        EXPECT_EQ(atomically(other, [&] { return word(1).load(); }), 0U);
+      });
+      if (word(0) == 0) retry();
+    });
+    EXPECT_EQ(bodies, 2);
+    EXPECT_EQ(site.report().line_aborts, 0U) << "retry() is no failure";
+  });
+}
+
+TEST_F(BetweenAttemptsTest, RetryAtLevelTwoWaitsForWhatItsAttemptHasRead) {
+  expect_child("waits", [&] {
+    open();
+    const Site other(domain_, "other", "always");
+    for (const bool at_site : {true, false}) {
+      const Site site(domain_, "waits", "always");
+      const auto body = [&] {
+        on_abort([&] {
+          set_elsewhere(other, 0, 1);
+          EXPECT_EQ(committed(1), 0U);
+        });
+        if (word(0) == 0) retry();
+        word(0).store(0);
+      };
+      if (at_site)
+        atomically(site, body);
+      else
+        atomically(domain_, body);
+      EXPECT_EQ(committed(0), 0U);
+    }
+  });
+}
+
+// The guard against starvation holds against level 1 as well: the ninth attempt has the turn.
+TEST_F(BetweenAttemptsTest, UpdateWithTheTurnIsNotFailedByLevelOne) {
+  constexpr int kEnough = 20;
+  open({}, CrossPolicy::kAbortUpper);
+  std::atomic<int> asks{0};
+  std::atomic<bool> stop{false};
+  std::thread asker([&] {
+    const Site site(domain_, "asks", "never");
+    while (!stop) {
+      atomically(site, [&] {
+        ++asks;
+        ++word(0);
+      });
+    }
+  });
+  int attempts = 0;
+  atomically(domain_, [&] {
+    ++word(1);
+    ++word(0);
+    if (++attempts == kEnough) stop = true;
+    for (const int seen = asks; asks < seen + 2 && !stop;) std::this_thread::yield();
+  });
+  stop = true;
+  asker.join();
+  EXPECT_EQ(attempts, 9);
+  EXPECT_EQ(committed(1), 1U);
+}
+
+// Words that a snapshot may need fill the undo ring. They go with it, so this is not a body that is too large.
+TEST_F(BetweenAttemptsTest, UpdateThatMayNotEscalateOutlivesALongQuery) {
+  constexpr std::uint64_t kUpdates = line::kUndoWords + 10;
+  expect_child("updates", [&] {
+    open();
+    const Site site(domain_, "updates", "never");
+    std::thread updates([&] {
+      for (std::uint64_t i = 0; i < kUpdates; ++i) atomically(site, [&] { ++word(0); });
+    });
+    query(domain_, [&] {
+      EXPECT_EQ(word(1).load(), 0U);
+      while (site.report().line_aborts == 0 && site.report().line_commits < kUpdates) std::this_thread::yield();
+    });
+    updates.join();
+    EXPECT_GT(site.report().line_aborts, 0U);
+    EXPECT_EQ(committed(0), kUpdates);
+  });
+}
+
+// As at level 2 an exception of a FAILED instance.
+TEST_F(BetweenAttemptsTest, ExceptionMadeOfAnAbortDoesNotLeave) {
+  open();
+  const Site site(domain_, "translates", "never"), other(domain_, "other", "never");
+  int bodies = 0;
+  atomically(site, [&] {
+    const std::uint64_t seen = word(0);
+    if (++bodies == 1) {
+      set_elsewhere(other, 0, 1);
+      set_elsewhere(other, 1, 1);
+    }
+    try {
+      EXPECT_EQ(word(1).load(), seen);
+    } catch (...) {
+      throw std::runtime_error("cannot be read");
+    }
+  });
+  EXPECT_EQ(bodies, 2);
+  EXPECT_EQ(site.report().line_aborts, 1U);
+}
+
+TEST_F(BetweenAttemptsTest, ChildForkedInABodyCannotCommit) {
+  open();
+  const Site site(domain_, "forks", "never");
+  pid_t child = -1;
+  try {
+    atomically(site, [&] {
+      ++word(0);
+      child = fork();
+    });
+    if (child == 0) _exit(1);  // it takes itself for committed
+  } catch (const Error &error) {
+    if (child != 0) throw;
+    _exit(error.code() == make_error_code(Errc::kDetached) ? 0 : 2);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(committed(0), 1U);
+}
+
+}  // namespace
+}  // namespace tmh::test
