@@ -54,6 +54,9 @@ enum class RunsIn : std::uint8_t {
   kProcessViewInstead,  // a thread's view has turned out not to do
 };
 
+// Why it runs there: see hierarchy::Learned.
+enum class Presence : std::uint8_t { kHost, kGuest };
+
 class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
  public:
   DomainImpl(std::string folder, DomainOptions options) : folder_(std::move(folder)), options_(std::move(options)) {}
@@ -78,8 +81,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
   // instances.cpp
   // site: whose times the instance's are; null: of no site.
-  [[nodiscard]] Errc begin(bool is_query, RunsIn where = RunsIn::kProcessView,
-                           storage::LatencySite *site = nullptr) noexcept;
+  [[nodiscard]] Errc begin(bool is_query, RunsIn where = RunsIn::kProcessView, storage::LatencySite *site = nullptr,
+                           Presence presence = Presence::kHost) noexcept;
   // durability: of this commit's acknowledgement; unset: the domain's.
   [[nodiscard]] Errc end(bool is_query, Status *status, Durability durability = Durability{}) noexcept;
   [[nodiscard]] Errc abort(AbortCause cause = AbortCause::kUser) noexcept;
@@ -94,8 +97,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
   // modes.cpp; REQUIRE that this process runs RTM, and that this thread runs no instance
   [[nodiscard]] Errc enter_line_mode() noexcept;
-  // After an instance at level 2 that was run to find pages; as LineDomain's.
-  [[nodiscard]] std::uint32_t give_to_hardware() noexcept;
+  // After an instance at level 2 whose site goes on in RTM; as LineDomain's.
+  [[nodiscard]] LineDomain::Given give_to_hardware() noexcept;
 
   // is_pending: false: the instance has FAILED. See page::Engine.
   [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
@@ -168,7 +171,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc settle_latency();
   [[nodiscard]] Errc open_latency(bool fresh);
   [[nodiscard]] PageRunner &lock_runner(RunsIn where, bool *fell_back) noexcept;
-  [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query) noexcept;
+  [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query, Presence presence) noexcept;
   void count_thread_view_fallback() noexcept;
   static void leave_turn(PageRunner &runner) noexcept;
   void finish(PageRunner &runner) noexcept;

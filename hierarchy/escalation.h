@@ -69,4 +69,20 @@ struct SiteState {
   return site;
 }
 
+// Apart: what its own instances need, and what others have kept it from. The gate of RTM is shut while anybody runs at level 2; that says
+// nothing about this site, and ends when they do. An instance that runs at level 2 because the gate was shut is a *guest*. Guests are nobody's
+// reason to go up: else two processes that could both run in RTM would each keep the other at level 2, for ever.
+struct Learned {
+  SiteState own;
+  SiteState gate;
+};
+
+// Does the instance begin as a guest? hosts_run: somebody runs at level 2 who is no guest. Each look that finds none halves what is left: a gap
+// between two hosts costs little then, and when the last one has gone all are back after nine instances.
+[[nodiscard]] constexpr bool begins_as_guest(const Escalation &escalation, SiteState *gate, bool hosts_run) noexcept {
+  if (escalation.kind != EscalationKind::kAdaptive || gate->page_runs == 0) return false;
+  gate->page_runs = static_cast<std::uint16_t>(hosts_run ? gate->page_runs - 1 : gate->page_runs / 2);
+  return true;
+}
+
 }  // namespace tmh::hierarchy

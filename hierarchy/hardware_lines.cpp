@@ -213,9 +213,21 @@ void HardwareLines::drop_neighbours(LineView &view, std::uint64_t page_index) no
 }
 
 bool HardwareLines::any_pin() const noexcept {
+  if (platform::is_planted(platform::Planted::kGateBlind)) return false;
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     if (memory_.participant(i).pin.load(std::memory_order_relaxed) != storage::kNoPin) return true;
+  }
+  return false;
+}
+
+bool HardwareLines::any_host() const noexcept {
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t i = 0; i < high; ++i) {
+    const storage::Participant &other = memory_.participant(i);
+    if (other.pin.load(std::memory_order_acquire) != storage::kNoPin &&
+        other.is_guest.load(std::memory_order_relaxed) == 0)
+      return true;
   }
   return false;
 }
@@ -225,7 +237,7 @@ AbortCode HardwareLines::shut_by() const noexcept {
   if (!in_line_mode()) return AbortCode::kPageMode;
   if (pages_.epoch().load(std::memory_order_relaxed) != followed_.load(std::memory_order_relaxed))
     return AbortCode::kFollow;
-  return any_pin() && !platform::is_planted(platform::Planted::kGateBlind) ? AbortCode::kUpperRuns : AbortCode::kNone;
+  return any_pin() ? AbortCode::kUpperRuns : AbortCode::kNone;
 }
 
 }  // namespace tmh::hierarchy

@@ -100,12 +100,14 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
   if (counted.of_site == SiteCount::kHardwareGate) {
     check(domain.usable());
     refused = ++gate_tries_ > kGateTriesMax;
-    if (line::code_of(status) == AbortCode::kPageMode)
-      check(domain.enter_line_mode());
-    else if (line::code_of(status) == AbortCode::kFollow)
+    if (line::code_of(status) == AbortCode::kFollow) {
       lines.hardware()->follow();
-    else if (!lines.await_upper())
+    } else if (const auto left = lines.await_upper(); left != LineDomain::UpperLeft::kNobody) {
+      hosts_stay_ = left == LineDomain::UpperLeft::kHosts;
       refused = true;
+    } else if (!refused) {  // who is refused stays in page mode
+      check(domain.enter_line_mode());
+    }
     if (!refused) return true;
   } else {
     site.record({ticks_, timed_count_}, LatencyLevel::kHardware, line::cause_of(status));
@@ -130,17 +132,21 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
                           counted.of_site == SiteCount::kHardwareExplicit, refused, false);
 }
 
-// The instance has committed at level 2, where it was to find its pages.
-void Attempts::found_pages() {
+// An update has committed at level 2. When the next one is to run in RTM, its pages must not have to be found: they are known.
+void Attempts::give_pages_back() {
   SiteImpl &site = *site_.impl_;
+  hierarchy::Learned learned = site.learned();
+  const bool goes_on_in_hardware =
+      site.escalation().kind != EscalationKind::kAlways && learned.own.page_runs == 0 && learned.gate.page_runs == 0;
+  if (!finding_ && !goes_on_in_hardware) return;
+  const LineDomain::Given given = site.domain().give_to_hardware();
+  if (!finding_) return;
   finding_ = false;
-  const std::uint32_t fresh = site.domain().give_to_hardware();
-  if (fresh != 0) {
-    site.add(SiteCount::kHardwarePages, fresh);
-    return;
-  }
+  site.add(SiteCount::kHardwarePages, given.fresh);
+  if (given.fresh != 0 || !given.is_complete || site.escalation().kind != EscalationKind::kAdaptive) return;
   // All were accessible before: something else aborts the site, a system call perhaps.
-  if (site.escalation().kind == EscalationKind::kAdaptive) site.learn(hierarchy::after_escalation(site.learned()));
+  learned.own = hierarchy::after_escalation(learned.own);
+  site.learn(learned);
 }
 
 }  // namespace tmh::detail

@@ -78,7 +78,7 @@ PageRunner &DomainImpl::lock_runner(RunsIn where, bool *fell_back) noexcept {
   return process_;
 }
 
-Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site) noexcept {
+Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site, Presence presence) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_here()) {
     std::vector<bool> &nest = running.runner->nest;
@@ -93,7 +93,7 @@ Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site) 
   bool fell_back = false;
   PageRunner &runner = lock_runner(where, &fell_back);
   Errc error = usable();  // closed while we waited?
-  if (error == Errc::kOk) error = begin_on(runner, is_query);
+  if (error == Errc::kOk) error = begin_on(runner, is_query, presence);
   if (error != Errc::kOk) {
     runner.mutex.unlock();
     return error;
@@ -110,8 +110,10 @@ Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site) 
 }
 
 // REQUIRES the runner's mutex.
-Errc DomainImpl::begin_on(PageRunner &runner, bool is_query) noexcept {
+Errc DomainImpl::begin_on(PageRunner &runner, bool is_query, Presence presence) noexcept {
   page::Engine &engine = *runner.engine;
+  // relaxed: the pin's store comes later (seq_cst), and who reads it too early waits for another reason.
+  memory_->participant(runner.slot).is_guest.store(presence == Presence::kGuest ? 1 : 0, std::memory_order_relaxed);
   if (runner.view == nullptr)
     if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
   if (runner.attempts == 0 || !policy_.keep_age) runner.age = detection_ == Detection::kEager ? engine.begin_age() : 0;

@@ -2,6 +2,7 @@
 #include "hierarchy/line_domain.h"
 
 #include <immintrin.h>
+#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -115,6 +116,7 @@ Errc LineDomain::add_segment(std::uint32_t number, std::byte *view, std::uint64_
 }
 
 void LineDomain::remove_segment(std::uint32_t number) noexcept {
+  std::erase_if(in_use_, [number](PageId page) { return storage::segment_number(page) == number; });
   if (hardware_ != nullptr) hardware_->remove_segment(number);
   engine_->lock_domain();  // another thread may be recovering a dead one's lines there
   lines_.remove_segment(number);
@@ -221,17 +223,29 @@ UpperAnswer LineDomain::ask(PageId page, std::uint32_t) noexcept {
   }
 }
 
-std::uint32_t LineDomain::give_to_hardware() noexcept {
+LineDomain::Given LineDomain::give_to_hardware() noexcept {
   // 4 MiB of pages: a transaction that touches more exceeds every level-1 and level-2 cache, hence RTM.
   constexpr std::size_t kPagesMax = 1024;
   fresh_.clear();
+  in_use_.clear();
   engine_->lock_domain();
   engine_->visit_taken(kPagesMax, [&](PageId page) {
-    if (directory_.release_to_hardware(page) == Release::kReleased && !hardware_->is_open(page)) fresh_.push_back(page);
+    if (directory_.release_to_hardware(page) != Release::kReleased)
+      in_use_.push_back(page);
+    else if (!hardware_->is_open(page))
+      fresh_.push_back(page);
   });
   open_ahead();
   engine_->unlock_domain();
-  return static_cast<std::uint32_t>(fresh_.size());
+  return {static_cast<std::uint32_t>(fresh_.size()), in_use_.empty()};
+}
+
+void LineDomain::give_again() noexcept {
+  if (in_use_.empty()) return;
+  engine_->lock_domain();
+  for (const PageId page : in_use_) (void)directory_.release_to_hardware(page);  // what is in use still is found again
+  engine_->unlock_domain();
+  in_use_.clear();
 }
 
 // Finding one page costs an instance of level 2, which recalls all that it touches. So the block of 64 KiB around it comes along (level 2 allocates
@@ -247,40 +261,58 @@ void LineDomain::open_ahead() noexcept {
     const std::uint64_t usable = memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
     const std::uint64_t first = static_cast<std::uint64_t>(storage::page_index(page)) / kBlock * kBlock;
     const PageId begin = storage::page_id(segment, storage::PageIndex{first});
-    if (begin >= ahead_begin_ && begin < ahead_end_) continue;
+    if (std::any_of(ahead_.begin(), ahead_.end(),
+                    [begin](const Ahead &run) { return begin >= run.begin && begin < run.end; }))
+      continue;
     // Not exactly behind: another process may have opened what lies between.
-    const bool follows = begin >= ahead_end_ && number(begin) - number(ahead_end_) <= kRunMax;
-    const std::uint64_t wanted = follows ? 2 * (number(ahead_end_) - number(ahead_begin_)) : kBlock;
-    const std::uint64_t run = std::min(std::max(wanted, kBlock), left);
-    left -= run;
-    for (std::uint64_t i = first; i < std::min(first + run, usable); ++i) {
+    auto run = std::find_if(ahead_.begin(), ahead_.end(), [&](const Ahead &before) {
+      return before.pages != 0 && begin >= before.end && number(begin) - number(before.end) <= kRunMax;
+    });
+    const std::uint64_t wanted = run != ahead_.end() ? 2 * run->pages : kBlock;
+    if (run == ahead_.end()) --run;
+    const std::uint64_t pages = std::min(wanted, left);
+    const std::uint64_t end = std::min(first + pages, usable);  // beyond it nothing can be opened yet
+    left -= pages;
+    for (std::uint64_t i = first; i < end; ++i) {
       const PageId each = storage::page_id(segment, storage::PageIndex{i});
       if (!hardware_->is_open(each)) directory_.open_ahead(each);
     }
-    ahead_begin_ = begin;
-    ahead_end_ = storage::page_id(segment, storage::PageIndex{first + run});
+    *run = {begin, storage::page_id(segment, storage::PageIndex{end}), pages};
+    std::rotate(ahead_.begin(), run, run + 1);
   }
 }
 
-bool LineDomain::await_upper() noexcept {
-  constexpr int kSpins = 200;  // 5 to 10 us: a small instance of level 2
+LineDomain::UpperLeft LineDomain::upper_left() const noexcept {
+  if (!hardware_->any_pin()) return UpperLeft::kNobody;
+  return hardware_->any_host() ? UpperLeft::kHosts : UpperLeft::kGuests;
+}
+
+// A small instance of level 2 takes 5 to 10 us, one that finds pages 100 to 200: a sleep takes 50 us more than asked for.
+LineDomain::UpperLeft LineDomain::await_upper() noexcept {
+  constexpr int kSpins = 200;  // 5 to 10 us
+  constexpr std::uint64_t kYieldNs = 200'000;
   for (int spin = 0; spin < kSpins; ++spin) {
-    if (!hardware_->any_pin()) return true;
+    if (!hardware_->any_pin()) return UpperLeft::kNobody;
     _mm_pause();
   }
   const bool waits = cross_ != CrossPolicy::kAbortLower;
-  if (!waits && !is_look_due()) return false;
-  const std::uint64_t deadline_ns = platform::monotonic_ns() + kBudgetNs;
-  for (long pause_ns = kPauseNsMin; waits && platform::monotonic_ns() < deadline_ns;
-       pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
-    const timespec pause{0, pause_ns};
-    nanosleep(&pause, nullptr);
-    if (!hardware_->any_pin()) return true;
+  if (!waits && !is_look_due()) return upper_left();
+  const std::uint64_t begin_ns = platform::monotonic_ns();
+  long pause_ns = kPauseNsMin;
+  for (std::uint64_t waited_ns = 0; waits && waited_ns < kBudgetNs; waited_ns = platform::monotonic_ns() - begin_ns) {
+    if (waited_ns < kYieldNs) {
+      sched_yield();
+    } else {
+      const timespec pause{0, pause_ns};
+      nanosleep(&pause, nullptr);
+      pause_ns = std::min(2 * pause_ns, kPauseNsMax);
+    }
+    if (!hardware_->any_pin()) return UpperLeft::kNobody;
   }
   engine_->lock_domain();
   engine_->reap_dead();
   engine_->unlock_domain();
-  return !hardware_->any_pin();
+  return upper_left();
 }
 
 bool LineDomain::any_pin() noexcept {

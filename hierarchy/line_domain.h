@@ -7,6 +7,7 @@
 // Source:    hierarchy/PROTOCOL.md; DESIGN section 4 (cross-level conflict policies).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -57,11 +58,18 @@ class LineDomain final : public line::Upper {
   [[nodiscard]] line::LineMemory &memory() noexcept { return lines_; }
   // Null: this process runs no RTM.
   [[nodiscard]] hierarchy::HardwareLines *hardware() noexcept { return hardware_.get(); }
-  // Pages that level 2 has for this process go to the hardware level, as many as one transaction may need. Returns how many of them were not
-  // accessible in line mode before. REQUIRES the mutex of the process's PageRunner.
-  [[nodiscard]] std::uint32_t give_to_hardware() noexcept;
-  // No instance of level 2 runs any more; false: after the budget of a cross-level conflict there still is one.
-  [[nodiscard]] bool await_upper() noexcept;
+  struct Given {
+    std::uint32_t fresh = 0;   // pages that were not accessible in line mode before
+    bool is_complete = false;  // false: some are in use at level 2
+  };
+  // Pages that level 2 has for this process go to the hardware level, as many as one transaction may need.
+  // REQUIRES the mutex of the process's PageRunner.
+  Given give_to_hardware() noexcept;
+  // Those that were in use then. REQUIRES that mutex.
+  void give_again() noexcept;
+  // Waits until no instance of level 2 runs, at most for the budget of a cross-level conflict. Who is left?
+  enum class UpperLeft : std::uint8_t { kNobody, kGuests, kHosts };
+  [[nodiscard]] UpperLeft await_upper() noexcept;
 
   // line::Upper
   [[nodiscard]] line::UpperAnswer ask(storage::PageId page, std::uint32_t attempt) noexcept override;
@@ -74,6 +82,7 @@ class LineDomain final : public line::Upper {
 
  private:
   [[nodiscard]] bool is_look_due() noexcept;
+  [[nodiscard]] UpperLeft upper_left() const noexcept;
   void open_ahead() noexcept;
   [[nodiscard]] hierarchy::Release try_release(storage::PageId page, bool fail_users, bool look_for_dead) noexcept;
 
@@ -87,9 +96,14 @@ class LineDomain final : public line::Upper {
   page::DurableLog *log_ = nullptr;
   std::unique_ptr<LineLog> line_log_;           // durable domains
   std::atomic<std::uint64_t> next_look_ns_{0};  // relaxed: a hint
-  // Of give_to_hardware(): the pages that were found, and the last run that was opened with them.
+  // Of give_to_hardware(): the pages that were found, and the last runs that were opened with them, the latest first.
   std::vector<storage::PageId> fresh_;
-  storage::PageId ahead_begin_{}, ahead_end_{};
+  std::vector<storage::PageId> in_use_;  // pages that it could not give
+  struct Ahead {
+    storage::PageId begin{}, end{};
+    std::uint64_t pages = 0;  // that were wanted; those that the segment has end at `end`
+  };
+  std::array<Ahead, 4> ahead_{};  // a heap has a place where it grows per size class
   std::mutex threads_mutex_;
   std::vector<std::unique_ptr<line::SoftwareThread>> threads_;
   const std::uint64_t

@@ -14,6 +14,7 @@ DomainImpl::LineKind DomainImpl::line_kind(bool is_plain) const noexcept {
 Errc DomainImpl::enter_line_mode() noexcept {
   const std::scoped_lock guard(process_.mutex);
   if (const Errc error = usable(); error != Errc::kOk) return error;  // closed while we waited
+  lines_->give_again();
   const Errc error = lines_->hardware()->to_lines(*engine_);
   tell_mode();
   return error;
@@ -33,9 +34,9 @@ void DomainImpl::tell_mode() noexcept {
   if (told.load(std::memory_order_relaxed) != mode) told.store(mode, std::memory_order_relaxed);
 }
 
-std::uint32_t DomainImpl::give_to_hardware() noexcept {
+LineDomain::Given DomainImpl::give_to_hardware() noexcept {
   const std::scoped_lock guard(process_.mutex);
-  return usable() == Errc::kOk ? lines_->give_to_hardware() : 0;
+  return usable() == Errc::kOk ? lines_->give_to_hardware() : LineDomain::Given{};
 }
 
 }  // namespace tmh::detail

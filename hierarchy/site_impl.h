@@ -68,11 +68,11 @@ class SiteImpl {
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
 
   // What it has learned. Races lose a step of learning, nothing else: relaxed.
-  [[nodiscard]] hierarchy::SiteState learned() const noexcept {
-    return std::bit_cast<hierarchy::SiteState>(learned_.load(std::memory_order_relaxed));
+  [[nodiscard]] hierarchy::Learned learned() const noexcept {
+    return std::bit_cast<hierarchy::Learned>(learned_.load(std::memory_order_relaxed));
   }
-  void learn(hierarchy::SiteState state) noexcept {
-    const auto word = std::bit_cast<std::uint32_t>(state);
+  void learn(hierarchy::Learned state) noexcept {
+    const auto word = std::bit_cast<std::uint64_t>(state);
     if (learned_.load(std::memory_order_relaxed) != word) learned_.store(word, std::memory_order_relaxed);
   }
 
@@ -113,13 +113,13 @@ class SiteImpl {
   const Escalation escalation_;
   const BodyKind body_;
   const DomainImpl::LineKind line_kind_;
-  alignas(64) std::atomic<std::uint32_t> learned_{0};
+  alignas(64) std::atomic<std::uint64_t> learned_{0};
   std::atomic<std::uint32_t> plain_ahead_{
       0};  // instances that are not tried in a thread's view, see wants_thread_view()
   std::array<Shard, kShards> shards_;
   storage::LatencySite latency_;
 };
-static_assert(sizeof(hierarchy::SiteState) == 4);
+static_assert(sizeof(hierarchy::Learned) == sizeof(std::uint64_t));
 
 // The RTM instance of this thread. Set inside the transaction, so an abort takes it back; but for `context`, which counts its commits.
 struct HardwareRun {

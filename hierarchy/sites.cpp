@@ -133,11 +133,11 @@ void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noe
 }
 
 void learn_line_commit(SiteImpl &site, line::LineContextV1 &context) noexcept {
-  const hierarchy::SiteState learned = site.learned();
-  if (learned.penalty == 0) return;
+  const hierarchy::Learned learned = site.learned();
+  if (learned.own.penalty == 0 && learned.gate.penalty == 0) return;
   site.add(SiteCount::kDeEscalations, 1);
   context.add(line::LineCount::kDeEscalations, 1);
-  site.learn(hierarchy::after_line_commit(learned));
+  site.learn({hierarchy::after_line_commit(learned.own), hierarchy::after_line_commit(learned.gate)});
 }
 
 void SiteImpl::committed_at_lines(const hierarchy::Timed &timed, LatencyLevel level) noexcept {
@@ -274,10 +274,13 @@ void Attempts::begin() {
   if (kind_ == Kind::kQuery) {
     escalated_ = true;
   } else if (runs_at_ == RunsAt::kNothing && domain.lines() != nullptr) {
-    hierarchy::SiteState learned = site.learned();
-    const bool begins_at_pages = hierarchy::begins_at_pages(site.escalation(), &learned);
-    if (begins_at_pages) site.learn(learned);
-    escalated_ = begins_at_pages || site.line_kind() == DomainImpl::LineKind::kNone;
+    hierarchy::Learned learned = site.learned();
+    escalated_ = hierarchy::begins_at_pages(site.escalation(), &learned.own);
+    if (!escalated_ && learned.gate.page_runs != 0)
+      escalated_ = is_guest_ =
+          hierarchy::begins_as_guest(site.escalation(), &learned.gate, domain.lines()->hardware()->any_host());
+    if (escalated_) site.learn(learned);
+    if (site.line_kind() == DomainImpl::LineKind::kNone) escalated_ = true;
   }
   if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_) {
     if (page_instance_here()) escalated_ = true;  // of another domain: level 2 refuses it, with its reason
@@ -290,7 +293,7 @@ void Attempts::begin() {
     const RunsIn where = needs_process_view_                     ? RunsIn::kProcessViewInstead
                          : !finding_ && site.wants_thread_view() ? RunsIn::kThreadView
                                                                  : RunsIn::kProcessView;
-    check(domain.begin(kind_ == Kind::kQuery, where, &site.latency()));
+    check(domain.begin(kind_ == Kind::kQuery, where, &site.latency(), is_guest_ ? Presence::kGuest : Presence::kHost));
     recalls_before_ = recalls_of(domain);
     return;
   }
@@ -346,7 +349,7 @@ bool Attempts::end() {
       site.add(SiteCount::kPageTicks, platform::ticks() - ticks_);
       if (status == Status::kCommitted) {
         site.add(SiteCount::kPageCommits, 1);
-        if (finding_) found_pages();
+        if (site.line_kind() == DomainImpl::LineKind::kHardware && kind_ == Kind::kUpdate) give_pages_back();
         return true;
       }
       site.add(SiteCount::kPageAborts, 1);
@@ -532,7 +535,15 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
   platform::probe::escalate(site.name().c_str(), failed.over_capacity ? 1 : failed.needs_pages ? 2 : 0, attempts_);
   site.add(counts.of_site, 1);
   if (!counts_early) context.add(counts.of_domain, 1);
-  if (site.escalation().kind == EscalationKind::kAdaptive) site.learn(hierarchy::after_escalation(site.learned()));
+  // What the gate has refused is no evidence about the site.
+  is_guest_ = refused && runs_at_ == RunsAt::kHardware;
+  if (site.escalation().kind != EscalationKind::kAdaptive) return false;
+  hierarchy::Learned learned = site.learned();
+  if (!is_guest_)
+    learned.own = hierarchy::after_escalation(learned.own);
+  else if (hosts_stay_)
+    learned.gate = hierarchy::after_escalation(learned.gate);
+  site.learn(learned);
   return false;
 }
 

@@ -481,6 +481,26 @@ TEST(EscalationTest, EveryInputHasItsStep) {
   }
 }
 
+TEST(EscalationTest, GuestsStayWhileHostsRunAndAreBackSoonAfter) {
+  using hierarchy::begins_as_guest;
+  using hierarchy::SiteState;
+  Escalation adaptive;
+  adaptive.kind = EscalationKind::kAdaptive;
+  for (std::uint16_t runs = 0; runs <= SiteState::kPageRunsMax; ++runs) {
+    SiteState gate{runs, runs};
+    for (std::uint16_t left = runs; left > 0; --left) EXPECT_TRUE(begins_as_guest(adaptive, &gate, true));
+    EXPECT_FALSE(begins_as_guest(adaptive, &gate, true)) << runs;
+    gate = {runs, runs};
+    int guests = 0;
+    while (begins_as_guest(adaptive, &gate, false)) ++guests;
+    EXPECT_LE(guests, 9) << runs;
+    Escalation other;
+    other.kind = EscalationKind::kOnCapacity;
+    gate = {runs, runs};
+    EXPECT_FALSE(begins_as_guest(other, &gate, true)) << "only the adaptive policy learns";
+  }
+}
+
 TEST(EscalationTest, SpellingsRoundTrip) {
   for (const char *text :
        {"never", "always", "on-capacity", "after-n=8", "after-n=1000000", "after-wasted-time=1us", "adaptive"}) {

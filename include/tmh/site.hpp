@@ -96,7 +96,7 @@ class Attempts {
   [[nodiscard]] bool begin_hardware();
   void end_hardware();
   [[nodiscard]] bool try_hardware_again(std::uint32_t status);
-  void found_pages();
+  void give_pages_back();
   [[nodiscard]] bool goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused, bool others_progressed);
   void failed_in_thread_view();
   void leave_outer();
@@ -107,6 +107,8 @@ class Attempts {
   RunsAt runs_at_ = RunsAt::kNothing;
   bool escalated_ = false;
   bool finding_ = false;             // at level 2 to find the pages that RTM needs
+  bool is_guest_ = false;            // at level 2 because others are
+  bool hosts_stay_ = false;          // of them some who were no guests, to the end of the wait
   std::uint32_t zeros_ = 0;          // attempts that RTM aborted without a reason
   std::uint32_t gate_tries_ = 0;     // attempts that the gate did not let begin, in a row
   bool needs_process_view_ = false;  // a thread's view has turned out not to do

@@ -76,7 +76,8 @@ struct alignas(64) Participant {
   std::atomic<std::uint64_t> age;              // eager policies
   std::atomic<std::uint64_t> begin_ns;
   std::atomic<std::uint32_t> is_query;
-  std::uint32_t reserved_zero;
+  std::atomic<std::uint32_t>
+      is_guest;  // it would run at level 1, but for others at level 2; its owner's, a hint to those who wait
   std::atomic<std::uint64_t>
       line_pin;  // with a pin, in domains with level 1: nothing newer on level 1's clock is in the snapshot but extensions
   // line 2: what others decide about it
