@@ -208,21 +208,25 @@ TEST_F(RtmTest, ModesSwitchWhileSeveralThreadsRun) {
       increments += own;
     });
   }
-  for (int round = 0; round < kRounds; ++round) {
+  std::uint64_t plain = 0;
+  // However fast the queries are: until the threads have switched there and back.
+  for (int round = 0; round < kRounds || table.domain.counters().mode_switches < 2; ++round) {
     const auto [sum, shared] = query(table.domain, [&] {
       std::uint64_t all = 0;
       for (std::uint64_t t = 0; t < kThreads; ++t) all += table.word(t);
       return std::pair(all, table.word(10));
     });
     ASSERT_EQ(sum, shared) << "a query saw half a transaction";
-    if (round % 3 == 0) atomically(table.domain, [&] { ++table.word(20); });
+    if (round % 3 == 0) {
+      atomically(table.domain, [&] { ++table.word(20); });
+      ++plain;
+    }
     std::this_thread::yield();
   }
   stop = true;
   for (std::thread &thread : threads) thread.join();
   EXPECT_EQ(table.committed(10), increments);
-  EXPECT_EQ(table.committed(20), kRounds / 3);
-  EXPECT_GE(table.domain.counters().mode_switches, 2U);
+  EXPECT_EQ(table.committed(20), plain);
 }
 
 TEST_F(RtmTest, SegmentsComeAndGoWhileAnotherThreadRuns) {
