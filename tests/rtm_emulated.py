@@ -47,6 +47,7 @@ VARIANTS = [
     rtm_tests("kill_counters_test", "long"),
     rtm_tests("tool_run_test", "long", at_pages=True),
     rtm_tests("allocator_test", "long", at_pages=True),
+    rtm_tests("disk_full_test", "long", at_pages=True),
     rtm_tests("hybrid_durable_test", "long", at_pages=True),
     rtm_tests("kill_regressions_test", "long", at_pages=True),
     rtm_tests("multi_allocator_test", "long", at_pages=True),
