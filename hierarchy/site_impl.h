@@ -42,6 +42,9 @@ enum class SiteCount : std::uint32_t {
   kCauses,  // of attempts that software lines aborted, from here on by AbortCause
   kEnd = kCauses + kAbortCauseCount
 };
+[[nodiscard]] constexpr SiteCount count_of(AbortCause cause) noexcept {
+  return static_cast<SiteCount>(static_cast<std::uint32_t>(SiteCount::kCauses) + static_cast<std::uint32_t>(cause));
+}
 
 // The calling thread's shard of every site's totals: a number below kOwnShards is its own; kOwnShards is shared by whoever comes too late for
 // one; kNoShardYet: it has not counted. A copy, because a thread_local with a destructor is asked for its state at each use.

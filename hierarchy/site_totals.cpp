@@ -1,0 +1,118 @@
+// hierarchy/site_totals.cpp -- a site: how it is made, what it counts, its report.
+// Shape:     totals in shards, of which most threads have one to themselves, so that an add is a plain load and store.
+#include <bit>
+#include <utility>
+
+#include "hierarchy/site_impl.h"
+#include "platform/failure.h"
+#include "platform/ticks.h"
+
+namespace tmh {
+
+constinit thread_local std::size_t detail::shard_here __attribute__((tls_model("initial-exec"))) = detail::kNoShardYet;
+
+namespace detail {
+
+namespace {
+
+// Shard numbers below kOwnShards belong to one thread at a time.
+std::atomic<std::uint32_t> free_shards{~0u};
+static_assert(kOwnShards == 32);
+struct ShardOfThread {
+  std::size_t number = kOwnShards;
+  ShardOfThread() noexcept {
+    std::uint32_t seen = free_shards.load(std::memory_order_relaxed);
+    while (seen != 0) {
+      const int bit = std::countr_zero(seen);
+      // acquire and release: the next owner goes on from the totals of the one before.
+      if (!free_shards.compare_exchange_weak(seen, seen & ~(1u << bit), std::memory_order_acquire)) continue;
+      number = static_cast<std::size_t>(bit);
+      return;
+    }
+  }
+  ~ShardOfThread() {
+    if (number < kOwnShards) free_shards.fetch_or(1u << number, std::memory_order_release);
+    number = shard_here = kOwnShards;
+  }
+};
+thread_local ShardOfThread shard_of_thread;
+
+}  // namespace
+
+void SiteImpl::committed_at_lines(const hierarchy::Timed &timed, LatencyLevel level) noexcept {
+  const std::uint64_t now = platform::ticks();
+  const std::uint64_t took = now > timed.begin_ticks ? now - timed.begin_ticks : 0;
+  add(SiteCount::kLineTicks, took * timed.count);
+  latency_.record(level, AbortCause::kNone, platform::ns_of_ticks(took), timed.count);
+}
+
+void SiteImpl::add_without_shard(SiteCount which, std::uint64_t amount) noexcept {
+  if (shard_here == kNoShardYet) {
+    shard_here = shard_of_thread.number;
+    if (shard_here < kOwnShards) return add(which, amount);
+  }
+  shards_[kOwnShards].totals[static_cast<std::size_t>(which)].fetch_add(amount, std::memory_order_relaxed);
+}
+
+SiteReport SiteImpl::report() const {
+  const auto total = [this](SiteCount which) {
+    std::uint64_t sum = 0;
+    for (const Shard &shard : shards_)
+      sum += shard.totals[static_cast<std::size_t>(which)].load(std::memory_order_relaxed);
+    return sum;
+  };
+  SiteReport report;
+  report.name = name_;
+  report.escalation = escalation_;
+  report.line_commits = total(SiteCount::kLineCommits) + total(SiteCount::kHardwareCommits);
+  report.page_commits = total(SiteCount::kPageCommits);
+  report.line_aborts = total(SiteCount::kLineAborts);
+  report.page_aborts = total(SiteCount::kPageAborts);
+  report.escalations_capacity = total(SiteCount::kForCapacity);
+  report.escalations_needs_pages = total(SiteCount::kForPages);
+  report.escalations_attempts = total(SiteCount::kForAttempts);
+  report.de_escalations = total(SiteCount::kDeEscalations);
+  report.releases = total(SiteCount::kReleases);
+  report.recalls = total(SiteCount::kRecalls);
+  report.line_ns = platform::ns_of_ticks(total(SiteCount::kLineTicks));
+  report.page_ns = platform::ns_of_ticks(total(SiteCount::kPageTicks));
+  report.hardware_commits = total(SiteCount::kHardwareCommits);
+  report.hardware_conflicts = total(SiteCount::kHardwareConflicts);
+  report.hardware_capacity = total(SiteCount::kHardwareCapacity);
+  report.hardware_zero = total(SiteCount::kHardwareZero);
+  report.hardware_explicit = total(SiteCount::kHardwareExplicit);
+  report.hardware_gate = total(SiteCount::kHardwareGate);
+  report.hardware_other = total(SiteCount::kHardwareOther);
+  report.hardware_findings = total(SiteCount::kHardwareFindings);
+  report.hardware_pages = total(SiteCount::kHardwarePages);
+  for (std::size_t i = 0; i < kAbortCauseCount; ++i)
+    report.line_aborts_by_cause[i] = total(count_of(static_cast<AbortCause>(i)));
+  return report;
+}
+
+}  // namespace detail
+
+Site::Site(const Domain &domain, std::string_view name, std::string_view escalation, BodyKind body) : domain_(domain) {
+  std::shared_ptr<detail::DomainImpl> impl = detail::impl_of(domain);
+  if (impl == nullptr) {
+    platform::fail(Errc::kNotInitialized, "a site of an empty domain handle");
+    detail::raise(Errc::kNotInitialized);
+  }
+  detail::check(impl->usable());
+  Escalation chosen = impl->escalation();
+  if (!escalation.empty() && parse(escalation, &chosen) != Errc::kOk) {
+    platform::fail(Errc::kBadLevels,
+                   std::string("'").append(escalation).append("'; right values: ").append(escalation_values()));
+    detail::raise(Errc::kBadLevels);
+  }
+  if (body > BodyKind::kPlain) {
+    platform::fail(Errc::kBadArgument, "a site's body is instrumented or plain");
+    detail::raise(Errc::kBadArgument);
+  }
+  if (body == BodyKind{}) body = impl->levels() == Levels::kHybrid ? BodyKind::kInstrumented : BodyKind::kPlain;
+  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen, body);
+}
+
+SiteReport Site::report() const { return impl_->report(); }
+
+}  // namespace tmh
