@@ -9,6 +9,7 @@
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/probes.h"
+#include "platform/process.h"
 #include "platform/steps.h"
 
 namespace tmh::hierarchy {
@@ -22,6 +23,8 @@ using storage::PageIndex;
 namespace {
 
 constexpr std::uint64_t kBlockPages = 512;  // one page table
+// A guest that runs that long, stopped perhaps, would otherwise cost each instance of all others the whole wait.
+constexpr std::uint64_t kGuestStaysNs = 100'000'000;
 
 // The page table of `from` goes along; both stay mapped, `from` empty.
 bool move_mapping(std::byte *from, std::byte *to, std::uint64_t bytes) noexcept {
@@ -222,12 +225,13 @@ bool HardwareLines::any_pin() const noexcept {
 }
 
 bool HardwareLines::any_host() const noexcept {
+  const std::uint64_t now_ns = platform::coarse_ns();
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     const storage::Participant &other = memory_.participant(i);
-    if (other.pin.load(std::memory_order_acquire) != storage::kNoPin &&
-        other.is_guest.load(std::memory_order_relaxed) == 0)
-      return true;
+    if (other.pin.load(std::memory_order_acquire) == storage::kNoPin) continue;  // acquire: the rest is of that pin
+    const bool is_guest = other.is_guest.load(std::memory_order_relaxed) != 0;
+    if (!is_guest || now_ns > other.begin_ns.load(std::memory_order_relaxed) + kGuestStaysNs) return true;
   }
   return false;
 }

@@ -47,7 +47,7 @@ class HardwareLines final : public line::RtmGate {
   [[nodiscard]] bool is_open(storage::PageId page) const noexcept;
   // Does an instance of level 2 run in the domain?
   [[nodiscard]] bool any_pin() const noexcept;
-  // One that is no guest (hierarchy::Learned)? A hint.
+  // One that is no guest (hierarchy::Learned), or a guest that stays? A hint.
   [[nodiscard]] bool any_host() const noexcept;
 
   [[nodiscard]] line::AbortCode shut_by() const noexcept override;

@@ -100,6 +100,7 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
   if (counted.of_site == SiteCount::kHardwareGate) {
     check(domain.usable());
     refused = ++gate_tries_ > kGateTriesMax;
+    hosts_stay_ = false;
     if (line::code_of(status) == AbortCode::kFollow) {
       lines.hardware()->follow();
     } else if (const auto left = lines.await_upper(); left != LineDomain::UpperLeft::kNobody) {

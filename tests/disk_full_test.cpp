@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 
 #include <tmh/tmh.hpp>
@@ -202,6 +203,53 @@ TEST_P(FullDeviceTest, NeverKillsAndLosesNothing) {
     if (HasFailure()) break;
   }
 }
+
+class FullDeviceQueryTest : public testing::TestWithParam<Device> {};
+
+// A query reads a page that no block can be had for, then there is room, and level 1 commits to that page and to another one, which the query
+// reads next.
+void read_around_a_commit(const std::string &folder) {
+  DomainOptions options;
+  options.levels = Levels::kHybrid;
+  options.line = LineChoice::kSoftware;
+  const Domain domain = Domain::open(folder + "/domain", options);
+  SegmentOptions raw;
+  raw.layout = Layout::kRaw;
+  raw.size_bytes = kPages * kPageBytes;
+  const Segment segment = domain.map("pair.raw", raw);
+  const Site site(domain, "pair", "never");
+  Word &one = reinterpret_cast<Word *>(segment.data())[0];
+  Word &without_block = reinterpret_cast<Word *>(segment.data())[kPages / 2 * kWordsPerPage];
+  atomically(site, [&] { one = 1; });
+  auto filler = std::make_unique<Filler>(folder, 0);
+  query(domain, [&] {
+    EXPECT_EQ(without_block.load(), 0U);
+    std::thread([&] {
+      filler.reset();
+      atomically(site, [&] { one = without_block = 7; });
+    }).join();
+    EXPECT_EQ(one.load(), 1U) << "the other page still reads " << without_block.load();
+  });
+  query(domain, [&] { EXPECT_EQ(one.load() + without_block.load(), 14U); });
+}
+
+TEST_P(FullDeviceQueryTest, SeesOneSnapshotOfWhatHasNoBlockAndTheRest) {
+  const TempFolder folder;
+  const std::string place = folder / "device", image = folder / "image";
+  ASSERT_EQ(mkdir(place.c_str(), 0777), 0);
+  const ChildEnd end = run_in_child("reader", [&] {
+    if (!mount_device(GetParam(), image, place)) _exit(kMayNotMount);
+    read_around_a_commit(place);
+  });
+  if (end.exit_code == kMayNotMount) GTEST_SKIP() << "needs the right to mount, and mkfs.ext4";
+  EXPECT_TRUE(end.succeeded()) << "exit code " << end.exit_code << ", signal " << end.signal;
+}
+
+std::string device_name(const testing::TestParamInfo<Device> &info) {
+  return info.param == Device::kTmpfs ? "Tmpfs" : "Ext4";
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, FullDeviceQueryTest, testing::Values(Device::kTmpfs, Device::kExt4), device_name);
 
 std::string name_of(const testing::TestParamInfo<FullDeviceTest::ParamType> &info) {
   const auto &[device, way, durability] = info.param;

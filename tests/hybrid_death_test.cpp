@@ -1,4 +1,5 @@
-// tests/hybrid_death_test.cpp -- hybrid domains: what the dead leave to processes that see only a part of it, and what a closing one leaves.
+// tests/hybrid_death_test.cpp -- hybrid domains: what the dead leave to processes that see only a part of it, what a closing one leaves, and
+// what a thread remembers of a segment that was unmapped.
 // Source:     hierarchy/PROTOCOL.md, "Death"; DESIGN section 8.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,6 +8,7 @@
 #include <csignal>
 #include <cstdint>
 #include <string>
+#include <thread>
 
 #include <tmh/tmh.hpp>
 
@@ -101,6 +103,29 @@ TEST_F(HybridDeathTest, MoveThatAnHeirCouldNotEndIsEndedByWhoeverAsks) {
     const Site site(domain, "asks");
     atomically(site, [&] { ++word(words); });
     EXPECT_EQ(committed(domain, words), 1U);
+  });
+}
+
+// Where loads take blocks (memory_folder()), a thread keeps what it has of a segment from one instance to the next. Another segment's words come
+// to where this one's were.
+TEST(HybridUnmapTest, SegmentThatIsMappedAgainIsValidatedByItsOwnWords) {
+  const TempFolder folder(memory_folder());
+  expect_child("remapper", [&] {
+    const Domain domain = Domain::open(folder.path(), hybrid());
+    const Site site(domain, "counts");
+    const Segment before = map(domain, "words.raw");
+    atomically(site, [&] { ++word(before); });
+    domain.unmap(before);
+    const Segment other = map(domain, "other.raw"), words = map(domain, "words.raw");
+    int attempts = 0;
+    atomically(site, [&] {
+      const std::uint64_t seen = word(words).load();
+      if (attempts++ == 0) std::thread([&] { atomically(site, [&] { ++word(words); }); }).join();
+      word(words).store(seen + 1);
+    });
+    EXPECT_EQ(attempts, 2);
+    EXPECT_EQ(committed(domain, words), 3U);
+    EXPECT_EQ(committed(domain, other), 0U);
   });
 }
 

@@ -244,6 +244,40 @@ TEST_F(RtmMultiTest, PagesThatLeaveAreLeft) {
   EXPECT_LT(count_in_turn(true, true), 40U) << "the planted fault was not found: the test says nothing";
 }
 
+// Somebody is at level 2 only because others were, and stops there: each instance of others would wait for it as long as the gate is waited for.
+TEST_F(RtmMultiTest, GuestThatStaysIsWaitedForSeldom) {
+  constexpr std::uint64_t kInstances = 200, kWaitsMax = 40;
+  const RtmTable table(folder_.path());
+  Shared<std::atomic<bool>> guest_is_ready, host_runs, guest_stops;
+  Children children;
+  const std::size_t guest = children.spawn("guest", [&] {
+    const RtmTable own(folder_.path());
+    const Site site = own.plain_site();
+    for (int i = 0; i < 10; ++i) atomically(site, [&] { ++own.word(0); });  // its pages are found
+    guest_is_ready->store(true);
+    ASSERT_TRUE(poll_until([&] { return host_runs->load(); }));
+    atomically(site, [&] {
+      own.word(0) = 100;
+      guest_stops->store(true);
+      (void)raise(SIGSTOP);
+    });
+  });
+  ASSERT_TRUE(poll_until([&] { return guest_is_ready->load(); }));
+  table.domain.begin();
+  host_runs->store(true);
+  ASSERT_TRUE(poll_until([&] { return guest_stops->load(); }));
+  (void)table.domain.end();
+  usleep(300'000);  // as long as it takes to be no mere guest
+  const Site site = table.plain_site();
+  for (std::uint64_t i = 0; i < kInstances; ++i) atomically(site, [&] { ++table.word(8); });
+  const SiteReport report = site.report();
+  EXPECT_EQ(report.page_commits, kInstances);
+  EXPECT_LE(report.hardware_gate, kWaitsMax) << to_text(report);
+  children.kill(guest, SIGCONT);
+  children.expect_success();
+  EXPECT_EQ(table.committed(0), 100U);
+}
+
 enum class Holder { kRunning, kSleeping, kStopped, kDead };
 
 class RtmRecallTest : public testing::TestWithParam<Holder> {};

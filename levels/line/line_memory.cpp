@@ -104,6 +104,7 @@ Errc LineMemory::add_segment(const SegmentPlace &place) noexcept {
   segment.page_records = place.page_records;
   segment.page_record_bytes = place.page_record_bytes;
   segment.loads_take_blocks = place.home->loads_take_blocks() || platform::loads_take_blocks(segment.words_file.fd());
+  segment.mappings.fetch_add(1, std::memory_order_relaxed);
   segment.bytes.store(place.bytes, std::memory_order_release);  // pairs with the acquire in find()
   if (place.number >= segments_high_.load(std::memory_order_relaxed))
     segments_high_.store(place.number + 1, std::memory_order_release);  // pairs with find()
@@ -113,6 +114,7 @@ Errc LineMemory::add_segment(const SegmentPlace &place) noexcept {
 void LineMemory::remove_segment(std::uint32_t number) noexcept {
   LineSegment &segment = segments_[number];
   segment.bytes.store(0, std::memory_order_release);
+  segment.mappings.fetch_add(1, std::memory_order_relaxed);
   segment.words_file.close();
   segment.chunks.reset();
 }

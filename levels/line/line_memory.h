@@ -39,6 +39,8 @@ struct LineSegment {
   std::atomic<std::uint64_t> bytes{0};  // 0: not open. release after the rest is set; grows
   storage::Home *file = nullptr;
   platform::GrowingFile words_file;
+  std::atomic<std::uint32_t> mappings{
+      0};  // how often it was mapped and unmapped: what a thread remembers of it is of one mapping. relaxed
   platform::GrowingFile *page_records = nullptr;
   std::uint64_t page_record_bytes = 0;
   bool loads_take_blocks = false;  // of home or of the words: a chunk is asked for before the first load, too

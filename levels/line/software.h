@@ -192,6 +192,7 @@ class SoftwareThread : public detail::LineAccess {
   const LineWord *blocked_on_ = nullptr;  // a locked line that made the commit let go, for the wait afterwards
   std::uint64_t blocked_seen_ = 0;
   LineSegment *segment_ = nullptr;                     // used last; LineAccess names it while `bytes` is not 0
+  std::uint32_t mappings_seen_ = 0;                    // of it, when it was
   std::uint64_t window_begin_ = 0, window_bytes_ = 0;  // of it, that LineAccess then names
   std::vector<detail::LineSeen> log_;
   std::vector<LocalWrite> writes_;

@@ -59,6 +59,7 @@ LineSegment *SoftwareThread::segment_of_address(std::uintptr_t address) {
 // From now on accesses near the offset take the short way.
 void SoftwareThread::use(LineSegment &segment, std::uint64_t offset) noexcept {
   segment_ = &segment;
+  mappings_seen_ = segment.mappings.load(std::memory_order_relaxed);
   std::uint64_t end = 0;
   memory_.loadable_around(segment, offset, &window_begin_, &end);
   window_bytes_ = end - window_begin_;
@@ -71,7 +72,8 @@ void SoftwareThread::use(LineSegment &segment, std::uint64_t offset) noexcept {
 
 // At a begin. Where loads take blocks the window stays: looking for its ends costs more than a small instance.
 void SoftwareThread::use_again() noexcept {
-  if (!segment_->loads_take_blocks) return use(*segment_, 0);  // it may have grown
+  const bool is_mapped_still = segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
+  if (!segment_->loads_take_blocks || !is_mapped_still) return use(*segment_, 0);  // or it may have grown
   bytes = is_limited_ ? 0 : window_bytes_;
   line = detail::kNoLine;
 }

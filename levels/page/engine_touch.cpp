@@ -209,7 +209,8 @@ bool Engine::take_from_below(PageId page) noexcept {
 // REQUIRES the lock. Nothing that the instance touched was committed since its snapshot: then it may as well have begun now.
 bool Engine::extend() noexcept {
   DomainState &state = memory_.state();
-  if (failed_ || resync_needed_) return false;
+  // What stands in for a page is its state at this snapshot, and nothing tells of later commits to it.
+  if (failed_ || resync_needed_ || !standing_in_.empty()) return false;
   // Eager: every touch has moved the snapshot to its present, past commits that the log since begin still tells of. Bringing what they wrote
   // once more would overwrite this instance's stores; and what it has not touched is inaccessible.
   if (!eager() && state.clock.load(std::memory_order_relaxed) != snapshot_) {
