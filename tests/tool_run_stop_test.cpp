@@ -83,7 +83,8 @@ TEST_P(ToolRunStop, WhileWorkersRunItReportsAndTheFolderIsGone) {
   EXPECT_EQ(document.at("invariant").at("holds"), true);
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, ToolRunStop, ::testing::Values(SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM),
+INSTANTIATE_TEST_SUITE_P(Signals, ToolRunStop,
+                         ::testing::Values(SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGXFSZ, SIGPROF),
                          [](const auto &one) { return std::string(sigabbrev_np(one.param)); });
 
 class ToolRunPipe : public ToolRunStop {};

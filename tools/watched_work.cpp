@@ -183,18 +183,16 @@ Exit run_watched(const WatchPlan &plan, const std::function<Exit()> &work) {
     if (::getppid() != parent) ::_exit(1);  // it died before prctl()
     return work();
   }
-  if (!watch(child, plan)) {
-    (void)::kill(child, SIGKILL);
-    (void)wait_for(child);
+  const bool has_timed_out = !watch(child, plan);
+  if (has_timed_out) (void)::kill(child, SIGKILL);
+  const int status = wait_for(child);
+  if (WIFEXITED(status)) return static_cast<Exit>(WEXITSTATUS(status));  // perhaps in the last moment
+  if (has_timed_out) {
     if (plan.clean_up) plan.clean_up();
-    fmt::print(
-        stderr,
-        "tmh: {}: gave up after {} s, as --timeout says; nothing in the domain has changed by that (exit code {})\n",
-        printable(plan.folder), plan.timeout_s, static_cast<int>(Exit::kTimedOut));
+    fmt::print(stderr, "tmh: {}: gave up after {} s, as --timeout says; the domain is whole (exit code {})\n",
+               printable(plan.folder), plan.timeout_s, static_cast<int>(Exit::kTimedOut));
     return Exit::kTimedOut;
   }
-  const int status = wait_for(child);
-  if (WIFEXITED(status)) return static_cast<Exit>(WEXITSTATUS(status));
   (void)::signal(WTERMSIG(status), SIG_DFL);
   (void)::raise(WTERMSIG(status));
   return static_cast<Exit>(128 + WTERMSIG(status));

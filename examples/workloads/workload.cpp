@@ -102,6 +102,7 @@ bool Workload::set_up_while(const std::function<bool()> &go_on) {
       Header &head = header();
       const std::uint64_t made = head.portions;
       if (made == portions()) return true;
+      if (made > portions()) throw tmh::Error(tmh::Errc::kCorrupt, segment_.name() + ": more was made than there is");
       fill(made);
       head.portions = made + 1;
       return false;

@@ -11,9 +11,10 @@ namespace tmh::tools {
 
 class StopSignals {
  public:
-  // Of those that end a process by default, all that somebody sends, a terminal and a pipe included.
-  static constexpr std::array kSignals = {SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE, SIGALRM,
-                                          SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
+  // Of those that end a process by default, all that can be caught and are no fault of the program's own (SIGSEGV, SIGABRT, ...). Not the real-time
+  // signals, which are a range.
+  static constexpr std::array kSignals = {SIGHUP,    SIGINT,  SIGQUIT, SIGUSR1,   SIGUSR2, SIGPIPE, SIGALRM, SIGTERM,
+                                          SIGSTKFLT, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGIO,   SIGPWR};
 
   StopSignals();
   ~StopSignals();  // as before
