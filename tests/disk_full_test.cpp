@@ -11,8 +11,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -20,8 +23,10 @@
 
 #include <tmh/tmh.hpp>
 
+#include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/rtm_table.h"
+#include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -204,8 +209,6 @@ TEST_P(FullDeviceTest, NeverKillsAndLosesNothing) {
   }
 }
 
-class FullDeviceQueryTest : public testing::TestWithParam<Device> {};
-
 // A query reads a page that no block can be had for, then there is room, and level 1 commits to that page and to another one, which the query
 // reads next.
 void read_around_a_commit(const std::string &folder) {
@@ -233,23 +236,63 @@ void read_around_a_commit(const std::string &folder) {
   query(domain, [&] { EXPECT_EQ(one.load() + without_block.load(), 14U); });
 }
 
-TEST_P(FullDeviceQueryTest, SeesOneSnapshotOfWhatHasNoBlockAndTheRest) {
-  const TempFolder folder;
-  const std::string place = folder / "device", image = folder / "image";
-  ASSERT_EQ(mkdir(place.c_str(), 0777), 0);
-  const ChildEnd end = run_in_child("reader", [&] {
-    if (!mount_device(GetParam(), image, place)) _exit(kMayNotMount);
-    read_around_a_commit(place);
+// The heir of a lock looks at the page of each slot, also of those that were never used: they name page 0, which nobody has ever had here.
+void inherit_on_a_full_disk(const std::string &folder) {
+  DomainOptions options;
+  options.levels = Levels::kPage;
+  options.tracking = Tracking::kSignal;
+  options.detection = Detection::kEager;
+  const auto word_of = [](const Domain &domain) -> Word & {
+    SegmentOptions raw;
+    raw.layout = Layout::kRaw;
+    raw.size_bytes = 2 * kPages * kPageBytes;
+    return reinterpret_cast<Word *>(domain.map("far.raw", raw).data())[3 * kPages / 2 * kWordsPerPage];
+  };
+  const Domain domain = Domain::open(folder + "/domain", options);
+  Word &word = word_of(domain);
+  atomically(domain, [&] { word = 1; });
+  Shared<std::atomic<bool>> is_ready, is_full;
+  Children children;
+  const std::size_t victim = children.spawn("victim", [&] {
+    const Domain own = Domain::open(folder + "/domain", options);
+    Word &mine = word_of(own);
+    atomically(own, [&] { mine = 2; });
+    is_ready->store(true);
+    ASSERT_TRUE(poll_until([&] { return is_full->load(); }));
+    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kCommitLogged), 1);
+    atomically(own, [&] { mine = 3; });
   });
-  if (end.exit_code == kMayNotMount) GTEST_SKIP() << "needs the right to mount, and mkfs.ext4";
-  EXPECT_TRUE(end.succeeded()) << "exit code " << end.exit_code << ", signal " << end.signal;
+  ASSERT_TRUE(poll_until([&] { return is_ready->load(); }));
+  const Filler filler(folder, 0);
+  is_full->store(true);
+  ASSERT_EQ(children.wait(victim).signal, SIGKILL);
+  atomically(domain, [&] { word = word + 8; });
+  EXPECT_EQ(query(domain, [&] { return word.load(); }), 10U);
 }
+
+class FullDeviceCaseTest : public testing::TestWithParam<Device> {
+ protected:
+  static void run_on_device(const std::function<void(const std::string &folder)> &work) {
+    const TempFolder folder;
+    const std::string place = folder / "device", image = folder / "image";
+    ASSERT_EQ(mkdir(place.c_str(), 0777), 0);
+    const ChildEnd end = run_in_child("worker", [&] {
+      if (!mount_device(GetParam(), image, place)) _exit(kMayNotMount);
+      work(place);
+    });
+    if (end.exit_code == kMayNotMount) GTEST_SKIP() << "needs the right to mount, and mkfs.ext4";
+    EXPECT_TRUE(end.succeeded()) << "exit code " << end.exit_code << ", signal " << end.signal;
+  }
+};
+
+TEST_P(FullDeviceCaseTest, QuerySeesOneSnapshotOfWhatHasNoBlockAndTheRest) { run_on_device(read_around_a_commit); }
+TEST_P(FullDeviceCaseTest, LockIsInheritedFromTheDead) { run_on_device(inherit_on_a_full_disk); }
 
 std::string device_name(const testing::TestParamInfo<Device> &info) {
   return info.param == Device::kTmpfs ? "Tmpfs" : "Ext4";
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, FullDeviceQueryTest, testing::Values(Device::kTmpfs, Device::kExt4), device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, FullDeviceCaseTest, testing::Values(Device::kTmpfs, Device::kExt4), device_name);
 
 std::string name_of(const testing::TestParamInfo<FullDeviceTest::ParamType> &info) {
   const auto &[device, way, durability] = info.param;

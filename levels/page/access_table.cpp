@@ -129,7 +129,8 @@ void AccessTable::rebuild() noexcept {
   for (std::uint32_t i = 0; i < high; ++i) memory_.participant(i).accesses.store(0, std::memory_order_relaxed);
   for (Slot slot = 1; slot < state.access_capacity; ++slot) {
     const PageId page{memory_.access(slot).page};
-    if (memory_.knows(page)) memory_.meta(page).accesses = 0;
+    // No store where nothing has been stored: entries that were never used name page 0, which may have no block.
+    if (memory_.knows(page) && memory_.meta_to_read(page).accesses != 0) memory_.meta(page).accesses = 0;
   }
   for (Slot slot = 1; slot < state.access_capacity; ++slot) {
     AccessEntry &entry = memory_.access(slot);

@@ -433,7 +433,8 @@ void ConsistencyTree::repair() noexcept {
     const std::uint64_t stamp = head.stamp.load(std::memory_order_relaxed);
     // A page's head points at a slot that still names the page, living or freed: mark them all, then link the living again. Never 0 in
     // between: to a reader without the lock 0 says that home holds everything.
-    if (memory_.knows(page) && memory_.meta(page).newest.load(std::memory_order_relaxed) != 0)
+    // A slot that was never used names page 0, which may have no block.
+    if (memory_.knows(page) && memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0)
       memory_.meta(page).newest.store(kRelinking, std::memory_order_relaxed);
     // Also for a slot that is freed below: a page of a segment unknown here may still point at it.
     all_known = all_known && (!memory_.exists(page) || memory_.knows(page));
@@ -463,7 +464,7 @@ void ConsistencyTree::repair() noexcept {
   for (Slot slot = 1; slot < state.version_capacity.load(std::memory_order_relaxed);
        ++slot) {  // pages without versions
     const PageId page{memory_.version(slot).page};
-    if (memory_.knows(page) && memory_.meta(page).newest.load(std::memory_order_relaxed) == kRelinking)
+    if (memory_.knows(page) && memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) == kRelinking)
       memory_.meta(page).newest.store(0, std::memory_order_release);
   }
   std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
