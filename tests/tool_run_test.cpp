@@ -144,6 +144,15 @@ TEST_P(ToolRunWorkload, BrokenContentIsTold) {
   EXPECT_EQ(document.at("error"), "kCorrupt");
 }
 
+TEST_P(ToolRunWorkload, ContentThatClaimsMorePortionsThanThereAreIsTold) {
+  const TempFolder folder;
+  const std::string domain = folder / "domain";
+  (void)run_json({GetParam(), "--operations", "100", "--domain", domain});
+  Watcher(domain).break_word(24);  // the header's count of portions made
+  const json document = run_json({GetParam(), "--operations", "100", "--domain", domain}, 2);
+  EXPECT_EQ(document.at("error"), "kCorrupt");
+}
+
 std::vector<std::string> workload_names() {
   std::vector<std::string> names;
   for (const workloads::Description &one : workloads::descriptions()) names.emplace_back(one.name);
