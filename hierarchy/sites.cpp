@@ -414,6 +414,7 @@ void Attempts::failed_at_lines() {
                 : thread.error() != Errc::kOk ? thread.error()
                                               : Errc::kDiskFull;
   run_actions(false);
+  check(site.domain().usable());  // an action may close it, and its threads with it
   line_run = run;
   count_granted(site);
   site.add(SiteCount::kLineAborts, 1);

@@ -16,6 +16,7 @@
 
 #include "levels/line/layout.h"
 #include "tests/support/children.h"
+#include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -66,6 +67,19 @@ TEST_F(BetweenAttemptsTest, ActionDoesNotHideThatTheAttemptWasTooLarge) {
     EXPECT_EQ(large.report().line_aborts, 1U);
     EXPECT_EQ(committed(kPages - 1), 1U);
     EXPECT_EQ(committed(0), 1U);
+  });
+}
+
+TEST_F(BetweenAttemptsTest, ActionThatClosesTheDomainEndsTheInstance) {
+  expect_child("is told", [&] {
+    open("1KiB/1/64,read=4");
+    const Site large(domain_, "large", "on-capacity");
+    expect_error(Errc::kNotInitialized, [&] {
+      atomically(large, [&] {
+        on_abort([&] { domain_.close(); });
+        for (std::uint64_t page = 0; page < kPages; ++page) ++word(page);
+      });
+    });
   });
 }
 

@@ -211,6 +211,25 @@ TEST_F(SimulatedDiskTest, LengthThatAKilledProcessLeftIsCoveredByASurvivorsSync)
   EXPECT_EQ(outcomes("f"), (Outcomes{std::string(kSectorBytes, '\0')}));
 }
 
+// The folder is synced before anybody uses the new name.
+TEST_F(SimulatedDiskTest, RenameOfAKilledProcessHasHappenedWhenItsNewNameIsUsed) {
+  DiskFile file = make("f.new");
+  write(&file, 0, "x");
+  ASSERT_EQ(file.sync(), Errc::kOk);
+  Children children;
+  children.spawn("victim", [&] {
+    static_cast<void>(platform::disk_rename(folder_ / "f.new", folder_ / "f"));
+    raise(SIGKILL);
+  });
+  EXPECT_EQ(children.wait(0).signal, SIGKILL);
+  journal_.note(Note::kDied, static_cast<std::uint64_t>(children.pid(0)));
+  ASSERT_EQ(platform::sync_folder(folder_.path()), Errc::kOk);
+  ASSERT_EQ(file.open(folder_ / "f", DiskFile::Mode::kReadWrite), Errc::kOk);
+  write(&file, 0, "y");
+  ASSERT_EQ(file.sync(), Errc::kOk);
+  EXPECT_EQ(outcomes("f"), (Outcomes{"y"}));
+}
+
 TEST_F(SimulatedDiskTest, RebuildableFilesAreNotInAnImage) {
   for (const char *name : {"tmh.state", "tmh.pages.3", "tmh.versions.data", "tmh.log.state", "tmh.lock"}) {
     DiskFile file = make(name);

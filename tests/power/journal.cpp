@@ -166,6 +166,15 @@ std::vector<Entry> Journal::read() const {
                       entry.op() == DiskOp::kTruncate || entry.op() == DiskOp::kCreate ||
                       entry.op() == DiskOp::kRename || entry.op() == DiskOp::kUnlink;
     if (done.contains(entry.number)) entry.uncertain = false;
+    // A rename has happened when somebody used the new name afterwards without making it: nothing else tells, if the folder was synced in between.
+    if (!entry.uncertain || entry.op() != DiskOp::kRename) continue;
+    const auto next =
+        std::find_if(all.begin() + static_cast<std::ptrdiff_t>(index) + 1, all.end(), [&](const Entry &later) {
+          return !later.is_note() && (later.path == entry.path2 || later.path2 == entry.path2);
+        });
+    if (next != all.end() && next->path == entry.path2 && next->op() != DiskOp::kCreate &&
+        next->op() != DiskOp::kUnlink)
+      entry.uncertain = false;
   }
   std::erase_if(all, [&](const Entry &entry) {
     const auto known = done.find(entry.number);
