@@ -159,11 +159,12 @@ TEST_F(BetweenAttemptsTest, UpdateThatMayNotEscalateOutlivesALongQuery) {
   expect_child("updates", [&] {
     open();
     const Site site(domain_, "updates", "never");
-    std::thread updates([&] {
-      for (std::uint64_t i = 0; i < kUpdates; ++i) atomically(site, [&] { ++word(0); });
-    });
+    std::thread updates;
     query(domain_, [&] {
       EXPECT_EQ(word(1).load(), 0U);
+      updates = std::thread([&] {
+        for (std::uint64_t i = 0; i < kUpdates; ++i) atomically(site, [&] { ++word(0); });
+      });
       while (site.report().line_aborts == 0 && site.report().line_commits < kUpdates) std::this_thread::yield();
     });
     updates.join();
