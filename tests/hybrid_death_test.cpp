@@ -44,6 +44,23 @@ std::uint64_t committed(const Domain &domain, const Segment &segment) {
 
 class HybridDeathTest : public testing::Test {
  protected:
+  // A process dies at a step of taking a page of words.raw, which is not mapped here, to level 2. Then a page of `other` is moved, and after that
+  // a site asks for the dead one's.
+  void die_moving_and_ask(const Domain &domain, const Segment &other, platform::Step at) {
+    const ChildEnd end = run_in_child("mover", [&] {
+      const Domain own = Domain::open(folder_.path(), hybrid());
+      const Segment mapped = map(own, "words.raw");
+      platform::crash_at(static_cast<std::uint32_t>(at), 1);
+      atomically(own, [&] { word(mapped).store(7); });
+    });
+    ASSERT_EQ(end.signal, SIGKILL);
+    atomically(domain, [&] { word(other).store(1); });
+    const Segment words = map(domain, "words.raw");
+    const Site site(domain, "asks");
+    atomically(site, [&] { ++word(words); });
+    EXPECT_EQ(committed(domain, words), 1U);
+  }
+
   TempFolder folder_;
 };
 
@@ -72,18 +89,7 @@ TEST_F(HybridDeathTest, MoveOfAPageIsLeftToAProcessThatMapsItsSegment) {
   const Domain domain = Domain::open(folder_.path(), hybrid());
   const Segment other = map(domain, "other.raw");
   domain.unmap(map(domain, "words.raw"));
-  const ChildEnd end = run_in_child("mover", [&] {
-    const Domain own = Domain::open(folder_.path(), hybrid());
-    const Segment mapped = map(own, "words.raw");
-    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kRecallStart), 1);
-    atomically(own, [&] { word(mapped).store(7); });
-  });
-  ASSERT_EQ(end.signal, SIGKILL);
-  atomically(domain, [&] { word(other).store(1); });
-  const Segment words = map(domain, "words.raw");
-  const Site site(domain, "asks");
-  atomically(site, [&] { ++word(words); });
-  EXPECT_EQ(committed(domain, words), 1U);
+  die_moving_and_ask(domain, other, platform::Step::kRecallStart);
 }
 
 // The same, when all its lines are in U, and the heir moves a page of its own before anybody comes who maps the segment.
@@ -91,18 +97,7 @@ TEST_F(HybridDeathTest, MoveThatAnHeirCouldNotEndIsEndedByWhoeverAsks) {
   expect_child("asker", [&] {
     const Domain domain = Domain::open(folder_.path(), hybrid());
     const Segment other = map(domain, "other.raw");
-    const ChildEnd end = run_in_child("mover", [&] {
-      const Domain own = Domain::open(folder_.path(), hybrid());
-      const Segment mapped = map(own, "words.raw");
-      platform::crash_at(static_cast<std::uint32_t>(platform::Step::kRecallMark), 1);
-      atomically(own, [&] { word(mapped).store(7); });
-    });
-    ASSERT_EQ(end.signal, SIGKILL);
-    atomically(domain, [&] { word(other).store(1); });
-    const Segment words = map(domain, "words.raw");
-    const Site site(domain, "asks");
-    atomically(site, [&] { ++word(words); });
-    EXPECT_EQ(committed(domain, words), 1U);
+    die_moving_and_ask(domain, other, platform::Step::kRecallMark);
   });
 }
 

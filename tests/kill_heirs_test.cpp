@@ -47,18 +47,6 @@ std::uint64_t &word(const Segment &segment, std::uint64_t page) {
   return *reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes);
 }
 
-// Whoever fails lets the others know.
-std::function<void()> role(Turn &turn, const std::function<void()> &body) {
-  return [&turn, body] {
-    try {
-      body();
-    } catch (...) {
-      turn.give_up();
-      throw;
-    }
-  };
-}
-
 // Turns: 1 heir runs, 2 owner has committed, 3 reader has a snapshot of that, 4 owner has committed again, 5 victim is dead, 6 heir has
 // repaired what it knows, 7 owner has seen its own commit.
 TEST(HeirsTest, ACheckpointSendsNoVersionHomeThatIsNotLinkedToItsPage) {

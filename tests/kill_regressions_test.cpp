@@ -36,18 +36,6 @@ std::uint64_t &word(const Segment &segment, std::uint64_t page) {
 
 void die_at(platform::Step step) { platform::crash_at(static_cast<std::uint32_t>(step), 1); }
 
-// A role of a play with a turn: whoever fails lets the others know.
-std::function<void()> role(Turn &turn, const std::function<void()> &body) {
-  return [&turn, body] {
-    try {
-      body();
-    } catch (...) {
-      turn.give_up();
-      throw;
-    }
-  };
-}
-
 class RegressionsModeTest : public ModeTest {};
 
 INSTANTIATE_TEST_SUITE_P(Modes, RegressionsModeTest, testing::ValuesIn(kModes), mode_name);

@@ -2,6 +2,7 @@
 #include "levels/line/recovery.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "levels/line/redo.h"
@@ -42,6 +43,8 @@ bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) 
       // relaxed: seen by the acquire above. release: as line-unlock.
       word.store(is_committed ? stamp : entry.before.load(std::memory_order_relaxed), std::memory_order_release);
     }
+    std::atomic_signal_fence(
+        std::memory_order_seq_cst);  // death in between: free and not yet said to be, never the reverse
     entry.at = kSettled;
   }
   return complete;

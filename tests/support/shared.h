@@ -14,11 +14,13 @@
 #include <climits>
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 
 #include "tests/support/slowdown.h"
 
@@ -98,5 +100,17 @@ class Turn {
   static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t) &&
                 std::atomic<std::uint32_t>::is_always_lock_free);
 };
+
+// A role of a play with a turn: whoever fails lets the others know.
+[[nodiscard]] inline std::function<void()> role(Turn &turn, std::function<void()> body) {
+  return [&turn, body = std::move(body)] {
+    try {
+      body();
+    } catch (...) {
+      turn.give_up();
+      throw;
+    }
+  };
+}
 
 }  // namespace tmh::test
