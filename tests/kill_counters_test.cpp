@@ -214,7 +214,7 @@ class Battle {
   void observe() {
     Board board(folder_.path(), options_);
     Lane lane = recorder_.open_lane();
-    Bookkeeper bookkeeper(ledger_.open(), board.domain(), lane.process());
+    Bookkeeper bookkeeper(ledger_, board.domain(), lane.process());
     lane.tell(&bookkeeper);
     Player player(board, lane);
     player.update([&] {
@@ -240,7 +240,7 @@ class Battle {
       state_->gate.await(1);
       Board board(folder_.path(), options_);
       Lane lane = recorder_.open_lane();
-      Bookkeeper bookkeeper(ledger_.open(), board.domain(), lane.process());
+      Bookkeeper bookkeeper(ledger_, board.domain(), lane.process());
       lane.tell(&bookkeeper);
       Player player(board, lane, jostles ? &state_->attempts : nullptr);
       Steps steps(player, seed);

@@ -265,18 +265,16 @@ Tally Ledger::left_behind(const Account &account) const {
   Tally left;
   if (account.slot < kPlaces) left.pages = closing_->places[account.slot].pages;
   if (account.context < kPlaces) left.lines = closing_->places[account.context].lines;
-  std::uint64_t next_in_slot = ~0ull, next_in_context = ~0ull;
-  for (std::uint32_t i = 0; i < *used_; ++i) {
-    const Account &other = accounts_[i];
-    if (other.stated == 0 || other.incarnation <= account.incarnation) continue;
-    if (other.slot == account.slot && other.incarnation < next_in_slot) {
-      next_in_slot = other.incarnation;
-      left.pages = other.opened.pages;
+  bool slot_is_found = false, context_is_found = false;
+  for (const Account *other = &account + 1; other != accounts_ + *used_; ++other) {
+    if (other->stated == 0) continue;
+    if (!slot_is_found && other->slot == account.slot) {
+      slot_is_found = true;
+      left.pages = other->opened.pages;
     }
-    if (account.context != Account::kNoContext && other.context == account.context &&
-        other.incarnation < next_in_context) {
-      next_in_context = other.incarnation;
-      left.lines = other.opened.lines;
+    if (!context_is_found && account.context != Account::kNoContext && other->context == account.context) {
+      context_is_found = true;
+      left.lines = other->opened.lines;
     }
   }
   return left;
@@ -306,22 +304,28 @@ void Ledger::audit(const Account &account, bool is_committed, Result *result) co
   result->findings.push_back(text);
 }
 
-Bookkeeper::Bookkeeper(Account &account, const Domain &domain, std::uint32_t process)
-    : account_(account),
-      participant_(tmh::detail::impl_of(domain)->memory().participant(tmh::detail::impl_of(domain)->slot())) {
+namespace {
+// The calling thread's context, which it takes now at the latest; null: a domain without level 1.
+line::SoftwareThread *level1_thread(const Domain &domain) {
+  const auto impl = tmh::detail::impl_of(domain);
+  if (impl->lines() == nullptr) return nullptr;
+  Errc error = Errc::kOk;
+  line::SoftwareThread *thread = impl->lines()->thread(&error);
+  if (thread == nullptr) throw std::runtime_error("no level-1 context for the bookkeeper");
+  return thread;
+}
+}  // namespace
+
+Bookkeeper::Bookkeeper(Ledger &ledger, const Domain &domain, std::uint32_t process)
+    : participant_(tmh::detail::impl_of(domain)->memory().participant(tmh::detail::impl_of(domain)->slot())),
+      thread_(level1_thread(domain)),
+      account_(ledger.open()) {
   const auto impl = tmh::detail::impl_of(domain);
   account_.process = process;
   account_.slot = impl->slot();
-  account_.context = Account::kNoContext;
-  account_.incarnation = participant_.incarnation;
-  if (impl->lines() != nullptr) {
-    Errc error = Errc::kOk;
-    line::SoftwareThread *thread = impl->lines()->thread(&error);
-    if (thread == nullptr) throw std::runtime_error("no level-1 context for the bookkeeper");
-    account_.context = thread->context_number();
-    context_ = &thread->context();
-    account_.is_hardware = impl->line_kind(false) == tmh::detail::DomainImpl::LineKind::kHardware ? 1 : 0;
-  }
+  account_.context = thread_ == nullptr ? Account::kNoContext : thread_->context_number();
+  account_.is_hardware =
+      thread_ != nullptr && impl->line_kind(false) == tmh::detail::DomainImpl::LineKind::kHardware ? 1 : 0;
   account_.opened = Tally{};
   account_.opened = counted();
   account_.statements[1] = Statement{};
@@ -332,7 +336,7 @@ Bookkeeper::Bookkeeper(Account &account, const Domain &domain, std::uint32_t pro
 // Since it came.
 Tally Bookkeeper::counted() const {
   Tally now = pages_of(participant_);
-  if (context_ != nullptr) now.lines = lines_of(*context_).lines;
+  if (thread_ != nullptr) now.lines = lines_of(thread_->context()).lines;
   return now - account_.opened;
 }
 

@@ -7,6 +7,7 @@
 //            of its slot and context found them, must be one of these, exactly.
 // Ruled:     begins, commits, queries, ends of queries and aborts by cause of level 2; begins, commits, aborts by cause, commits in RTM and
 //            escalations by reason of level 1; thread views and irrevocables, which are 0 here. Not: sizes of sets, aborts in RTM, de-escalations.
+//            Accounts are in the order in which their processes had slot and context: whoever opens one holds both.
 // Sharing:   an account is its process's; a statement is published by one store, so a killed process has said it or not.
 #pragma once
 
@@ -19,6 +20,7 @@
 #include <tmh/domain.hpp>
 
 #include "levels/line/layout.h"
+#include "levels/line/software.h"
 #include "levels/storage/participants.h"
 #include "platform/trace.h"
 #include "tests/history/history.h"
@@ -56,7 +58,6 @@ struct Statement {
 
 struct Account {
   static constexpr std::uint32_t kNoContext = ~0u;
-  std::uint64_t incarnation;
   std::uint32_t slot, context;
   std::uint32_t is_hardware;  // its level 1 is RTM
   std::uint32_t process;      // in the history
@@ -72,7 +73,7 @@ class Ledger {
  public:
   explicit Ledger(std::uint32_t processes);
 
-  // An unused one; also from children. Throws when there is none left.
+  // An unused one; also from children. Throws when there is none left. REQUIRES: the caller has its slot and its context.
   [[nodiscard]] Account &open();
   // When nobody else is there any more, and the dead have been cleaned up after: the totals as they are left.
   void close(const Domain &domain);
@@ -110,8 +111,8 @@ class Ledger {
 // Keeps the account of the calling process; a lane tells it what is recorded.
 class Bookkeeper : public Witness {
  public:
-  // The domain's events go to the account from here on.
-  Bookkeeper(Account &account, const Domain &domain, std::uint32_t process);
+  // The domain's events go to an account of the ledger from here on.
+  Bookkeeper(Ledger &ledger, const Domain &domain, std::uint32_t process);
   void saw(Moment moment, std::uint64_t what) override;
 
  private:
@@ -119,9 +120,9 @@ class Bookkeeper : public Witness {
   void hear_events(Statement *statement);
   void find(const std::string &what);
 
-  Account &account_;
   const storage::Participant &participant_;
-  const line::LineContextV1 *context_ = nullptr;
+  line::SoftwareThread *const thread_;  // null: a domain without level 1
+  Account &account_;                    // opened last
 };
 
 }  // namespace tmh::test
