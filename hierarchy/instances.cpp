@@ -8,6 +8,7 @@
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/latency_sampler.h"
 #include "hierarchy/policies.h"
+#include "hierarchy/site_impl.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 
@@ -52,6 +53,19 @@ bool page_instance_here() noexcept {
 
 bool DomainImpl::runs_here() const noexcept {
   return running.domain == this && running.fork_generation == platform::fork_generation();
+}
+
+// At level 1 a thread is inside from before its instance until after it, but not while its actions run.
+bool DomainImpl::runs_at_any_level() const noexcept {
+  leave_hardware();
+  return runs_here() || line_users_.is_inside();
+}
+
+Errc DomainImpl::enter_lines() {
+  line_users_.enter();
+  const Errc error = usable();
+  if (error != Errc::kOk) LineUsers::leave();
+  return error;
 }
 
 std::uint32_t DomainImpl::depth() const noexcept {

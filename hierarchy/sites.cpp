@@ -31,14 +31,6 @@ using hierarchy::NextStep;
 
 namespace {
 
-// The level-1 instance of this thread.
-struct LineRun {
-  LineDomain *domain = nullptr;
-  line::SoftwareThread *thread = nullptr;
-  std::uint32_t depth = 0;
-  Errc no_room = Errc::kOk;  // why its last attempt failed, where that was AbortCause::kNoSpace
-};
-constinit thread_local LineRun line_run;
 constinit thread_local bool retry_wanted = false;  // the LineAbort on its way is retry()'s
 
 struct Actions {
@@ -156,9 +148,15 @@ void need_process_view() {
   if (ThreadView *view = running_view(); view != nullptr) view->need_process_view();
 }
 
-bool runs_at_lines(const LineDomain *domain) noexcept {
-  leave_hardware();
-  return line_run.depth != 0 && line_run.domain == domain;
+void Attempts::enter_lines() {
+  if (is_inside_) return;
+  check(site_.impl_->domain().enter_lines());
+  is_inside_ = true;
+}
+
+void Attempts::leave_lines() noexcept {
+  if (is_inside_) LineUsers::leave();
+  is_inside_ = false;
 }
 
 // Its beginning is known of each, because a policy may ask for what failed attempts have wasted.
@@ -192,9 +190,9 @@ void Attempts::begin() {
     runs_at_ = RunsAt::kOuter;
     return;
   }
-  if (kind_ == Kind::kQuery) {
-    escalated_ = true;
-  } else if (runs_at_ == RunsAt::kNothing && domain.lines() != nullptr) {
+  if (kind_ == Kind::kQuery || !site.is_hybrid()) escalated_ = true;
+  if (!escalated_) enter_lines();
+  if (!escalated_ && runs_at_ == RunsAt::kNothing) {
     hierarchy::Learned learned = site.learned();
     escalated_ = hierarchy::begins_at_pages(site.escalation(), &learned.own);
     if (!escalated_ && learned.gate.page_runs != 0)
@@ -207,7 +205,8 @@ void Attempts::begin() {
     if (page_instance_here()) escalated_ = true;  // of another domain: level 2 refuses it, with its reason
     if (!escalated_ && begin_hardware()) return;
   }
-  if (domain.lines() == nullptr || escalated_) {
+  if (escalated_) {
+    leave_lines();
     runs_at_ = RunsAt::kPages;
     ticks_ = platform::ticks();
     // The pages that RTM needs are those that the process's engine finds.
@@ -278,6 +277,7 @@ bool Attempts::end() {
       return false;
     case RunsAt::kHardware:
       end_hardware();
+      leave_lines();
       return true;
     case RunsAt::kLines:
       break;
@@ -293,10 +293,11 @@ bool Attempts::end() {
   if (domain.durable() != nullptr) [[unlikely]]
     unacknowledged = domain.acknowledge_lines(thread.durable_at(), durability_);
   if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kLines);
-  run_actions(true);
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
   learn_line_commit(site, thread.context());
+  leave_lines();
+  run_actions(true);
   check(unacknowledged);  // as at level 2: committed, and perhaps not durable
   return true;
 }
@@ -382,6 +383,7 @@ bool Attempts::threw() {
       }
       line_run.depth = 0;
       line_run.thread->abandon();
+      leave_lines();
       site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
       run_actions(false);
       return true;
@@ -413,8 +415,9 @@ void Attempts::failed_at_lines() {
   run.no_room = cause != AbortCause::kNoSpace ? Errc::kOk
                 : thread.error() != Errc::kOk ? thread.error()
                                               : Errc::kDiskFull;
+  leave_lines();
   run_actions(false);
-  check(site.domain().usable());  // an action may close it, and its threads with it
+  enter_lines();  // an action, or another thread, may have closed the domain, and its threads of level 1 with it
   line_run = run;
   count_granted(site);
   site.add(SiteCount::kLineAborts, 1);
@@ -428,6 +431,7 @@ void Attempts::failed_at_lines() {
   site.add(count_of(cause), 1);
   (void)goes_on_at_lines(cause == AbortCause::kCapacity && !fits_later, needs_pages, refused,
                          cause == AbortCause::kValidation);
+  leave_lines();
 }
 
 // Asks the site's policy. False: the next attempt runs at level 2.

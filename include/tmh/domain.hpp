@@ -102,10 +102,16 @@ class Domain {
   // of zeros (kInstanceRunning: the format could be rolled back). Errors: 11, 12, 15 to 17, 20, 21, 32, 33, 35, 36.
   [[nodiscard]] Segment map(const std::string &file, const SegmentOptions &options = {}) const;
   [[nodiscard]] Segment map(const std::string &file, const SegmentOptions &options, std::error_code &ec) const noexcept;
+  // unmap() and close() wait until no other thread runs an instance of this domain, at whatever level; those that are about to begin wait for
+  // them. A sleeping retry() is no running instance, nor is an action of on_commit() or on_abort(): it may call both. So who clears a flag that
+  // bodies look at before they touch the segment, and then unmaps, needs no more. An attempt that begins later and touches the segment meets
+  // unmapped memory, as after munmap(); so does the next attempt of an instance that has aborted. Errors: kInstanceRunning: this thread runs
+  // an instance; kNotMapped.
   void unmap(const Segment &segment) const;
   [[nodiscard]] std::error_code unmap(const std::string &file, std::error_code &ec) const noexcept;
 
-  // Detaches this process: versions go home, data files are written to disk. Errors: kInstanceRunning, kIo.
+  // Detaches this process: versions go home, data files are written to disk. Waits as unmap() does. What begins later, in whatever thread, gets
+  // kNotInitialized. Errors: kInstanceRunning: this thread runs an instance; kIo.
   void close();
   [[nodiscard]] std::error_code close(std::error_code &ec) noexcept;
 

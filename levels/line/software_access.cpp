@@ -169,8 +169,7 @@ void SoftwareThread::refuse(UpperAnswer answer) noexcept {
 void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
   if (spin_until_changed(word, seen, kReadSpinRounds)) return;
   if (decide(word, seen) == Met::kFailSelf || !wait_until_changed(word, seen)) {
-    blocked_on_ = &word;
-    blocked_seen_ = seen;
+    wait_at_begin(word, seen);
     fail(AbortCause::kConflictSelf);
   }
 }
