@@ -290,7 +290,7 @@ void Domain::abort() const {
   check(required(impl_).abort());
   detail::run_actions(false);
 }
-void Domain::await_change() const { required(impl_).await_change(); }
+void Domain::await_change() const { check(required(impl_).await_change()); }
 Status Domain::validate() const {
   Status status{};
   check(required(impl_).validate(&status));

@@ -91,9 +91,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] std::uint32_t depth() const noexcept;
   [[nodiscard]] Errc advise(const void *address, Access access, std::size_t bytes) noexcept;
   void backoff() noexcept;
-  void await_change() noexcept;
-  // Sleeps until is_changed() says so (it is asked while the domain is open), or another thread has closed the domain.
-  void await_change(const std::function<bool()> &is_changed) const noexcept;
+  // retry.cpp. Also returns when another thread closes the domain. kNotMapped: it has unmapped what retry() waits for.
+  [[nodiscard]] Errc await_change() noexcept;
   [[nodiscard]] std::uint64_t collect() noexcept;
 
   // modes.cpp; REQUIRE that this process runs RTM, and that this thread runs no instance
@@ -168,6 +167,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;
   [[nodiscard]] bool runs_here() const noexcept;
   [[nodiscard]] bool runs_at_any_level() const noexcept;
+  [[nodiscard]] bool are_mapped(const page::Engine::SegmentSet &wanted) const noexcept;
   // REQUIRES process_.mutex. Before level 2 touches, maps or unmaps the process's views.
   [[nodiscard]] Errc leave_line_mode() noexcept;
   void tell_mode() noexcept;
@@ -176,6 +176,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc open_latency(bool fresh);
   [[nodiscard]] PageRunner &lock_runner(RunsIn where, bool *fell_back) noexcept;
   [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query, Presence presence) noexcept;
+  [[nodiscard]] Errc begin_exact_reads(page::Engine &engine) noexcept;
   void count_thread_view_fallback() noexcept;
   static void leave_turn(PageRunner &runner) noexcept;
   void finish(PageRunner &runner) noexcept;
@@ -217,8 +218,12 @@ struct LastInstance {
   std::uint64_t snapshot = 0;
   std::uint32_t attempts = 0;
   std::uint64_t clock_at_abort = 0;
+  bool by_retry = false;  // then page_reads says what it has read
 };
 inline constinit thread_local LastInstance last_instance;
+inline constinit thread_local page::Engine::ReadSet page_reads;
+inline constinit thread_local const DomainImpl *exact_reads_of =
+    nullptr;  // whose next instance in this thread is to know what it reads
 // Does this thread run an instance of level 2, of any domain?
 [[nodiscard]] bool page_instance_here() noexcept;
 // Of that instance. REQUIRES there is one. Throws Error, and RetryNow when it has FAILED.

@@ -144,6 +144,9 @@ struct LineRun {
   Errc no_room = Errc::kOk;  // why its last attempt failed, where that was AbortCause::kNoSpace
 };
 inline constinit thread_local LineRun line_run;
+inline constinit thread_local bool retry_wanted = false;  // the LineAbort on its way is retry()'s
+// Throws Error(kEndWithoutBegin): this thread runs no instance, at whatever level.
+void require_instance(const char *call);
 
 // Waits as the policy says, after an attempt at level 1 that failed.
 void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noexcept;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hierarchy/policies.h"
+#include "hierarchy/retry.h"
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
 #include "platform/counting.h"
@@ -31,23 +32,10 @@ using hierarchy::NextStep;
 
 namespace {
 
-constinit thread_local bool retry_wanted = false;  // the LineAbort on its way is retry()'s
-
 struct Actions {
   std::vector<std::function<void()>> on_commit, on_abort;
 };
 thread_local Actions actions;
-
-// Does this thread run an instance, at whatever level?
-bool runs_instance() noexcept { return line_run.depth != 0 || hardware_run.depth != 0 || page_instance_here(); }
-
-void await_change_of_lines(const DomainImpl &domain, std::span<const LineSeen> reads) noexcept {
-  domain.await_change([reads] {
-    return std::any_of(reads.begin(), reads.end(), [](const LineSeen &read) {
-      return read.word->load(std::memory_order_acquire) != read.seen;  // acquire: as a read's
-    });
-  });
-}
 
 // A child inherits the forking thread's instance, which is the parent's.
 void forget_in_child() noexcept {
@@ -120,14 +108,22 @@ constexpr EscalationCounts counts_of_escalation(const FailedAttempt &failed) noe
 }
 }  // namespace
 
+void require_instance(const char *call) {
+  if (line_run.depth != 0 || hardware_run.depth != 0 || page_instance_here()) return;
+  platform::fail(Errc::kEndWithoutBegin, std::string(call) + " outside an instance");
+  raise(Errc::kEndWithoutBegin);
+}
+
 void run_actions(bool committed) {
   if (actions.on_commit.empty() && actions.on_abort.empty()) [[likely]]
     return;
   // An action may run another instance.
   const Actions due = std::exchange(actions, {});
   const LastInstance last = last_instance;
+  const page::Engine::ReadSet reads = page_reads;
   for (const auto &action : committed ? due.on_commit : due.on_abort) action();
   last_instance = last;
+  page_reads = reads;
 }
 
 void leave_hardware() noexcept {
@@ -335,12 +331,12 @@ void Attempts::unwound() {
     failed_at_lines();
     return;
   }
-  const auto now = line_run.thread->reads();
-  const std::vector<LineSeen> reads(now.begin(), now.end());  // an action may run another instance
+  const LineReads reads(line_run.domain->memory(), line_run.thread->reads());  // an action may run another instance
+  leave_lines();
   run_actions(false);
   site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
   attempts_ = 0;  // it has not failed
-  await_change_of_lines(site_.impl_->domain(), reads);
+  reads.await_change(site_.impl_->domain());
 }
 
 void Attempts::retried(const RetryNow &why) {
@@ -361,7 +357,7 @@ void Attempts::retried(const RetryNow &why) {
   if (status == Status::kFailed)
     domain.backoff();  // what it has seen may have been overwritten before: nothing need change any more
   else
-    domain.await_change();
+    check(domain.await_change());
 }
 
 bool Attempts::threw() {
@@ -475,42 +471,20 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
 
 }  // namespace detail
 
-namespace {
-void require_instance(const char *call) {
-  if (detail::runs_instance()) return;
-  platform::fail(Errc::kEndWithoutBegin, std::string(call) + " outside an instance");
-  detail::raise(Errc::kEndWithoutBegin);
-}
-}  // namespace
-
 void on_commit(std::function<void()> action) {
-  require_instance("on_commit()");
+  detail::require_instance("on_commit()");
   if (detail::hardware_run.depth != 0) detail::need_pages();  // which takes memory
   detail::actions.on_commit.push_back(std::move(action));
 }
 
 void on_abort(std::function<void()> action) {
-  require_instance("on_abort()");
+  detail::require_instance("on_abort()");
   if (detail::hardware_run.depth != 0) detail::need_pages();
   detail::actions.on_abort.push_back(std::move(action));
 }
 
-void retry() {
-  require_instance("retry()");
-  if (detail::hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kRetry);
-  if (detail::line_run.depth == 0) {
-    if (detail::irrevocable_here()) {
-      platform::fail(Errc::kNestedMisuse, "retry() in an irrevocable instance");
-      detail::raise(Errc::kNestedMisuse);
-    }
-    throw detail::RetryNow{};
-  }
-  detail::retry_wanted = true;
-  detail::line_run.thread->fail(AbortCause::kUser);
-}
-
 void become_irrevocable() {
-  require_instance("become_irrevocable()");
+  detail::require_instance("become_irrevocable()");
   detail::need_pages();
   detail::become_irrevocable_here();
 }

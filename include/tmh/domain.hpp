@@ -162,7 +162,8 @@ class Domain {
   [[nodiscard]] const std::string &last_error() const noexcept;  // detail of this thread's last failure
   // Between attempts: waits as the policy says. Used by atomically(); call it in hand-written retry loops.
   void backoff() const;
-  // Sleeps until something that this thread's last instance has read may have changed, in any process (retry()).
+  // Sleeps until something that this thread's last instance has read may have changed, in any process (retry()), or a segment has been mapped or
+  // unmapped, or the domain closed, by another thread.
   void await_change() const;
   // Collects versions that nobody can read; returns how many are left. Reaps dead participants.
   std::uint64_t collect() const;
@@ -191,7 +192,10 @@ RecoveryInfo recover(const std::string &folder, const RecoverOptions &options = 
 void on_commit(std::function<void()> action);
 void on_abort(std::function<void()> action);
 // In the body of atomically(): undoes it, sleeps until something that it has read has changed (by any process), and runs it again.
-// Ends the body by an exception that is no std::exception. Error: kEndWithoutBegin.
+// Ends the body by an exception that is no std::exception. Where it cannot be woken any more atomically() throws: Error(kNotInitialized) when
+// another thread closes the domain, kNotMapped when it unmaps a segment that the instance has read. An instance that has read nothing could sleep
+// only for ever: Error(kNothingRead). Level 2 with pages that stay mapped (-hot) runs the body once more at once, to learn what it reads.
+// Errors: kEndWithoutBegin; kNestedMisuse: irrevocable.
 [[noreturn]] void retry();
 
 // Segment that holds `address` in this process; empty handle when none does.
