@@ -41,8 +41,9 @@ std::shared_ptr<SegmentImpl> find_segment(const void *address) noexcept {
   const std::scoped_lock guard(registry.mutex);
   for (const auto &entry : registry.segments) {
     auto segment = entry.lock();
-    if (segment == nullptr || segment->base == nullptr) continue;
-    if (at - reinterpret_cast<std::uintptr_t>(segment->base) >= segment->max_bytes) continue;
+    if (segment == nullptr) continue;
+    const std::byte *base = segment->base;
+    if (base == nullptr || at - reinterpret_cast<std::uintptr_t>(base) >= segment->max_bytes) continue;
     const auto domain = segment->domain.lock();
     if (domain != nullptr && domain->usable() == Errc::kOk) return segment;
   }
@@ -172,7 +173,7 @@ void heap_deallocate(std::byte *base, void *pointer, std::size_t bytes) {
 using detail::check;
 using detail::required;
 
-std::byte *Segment::data() const noexcept { return impl_ == nullptr ? nullptr : impl_->base; }
+std::byte *Segment::data() const noexcept { return impl_ == nullptr ? nullptr : impl_->base.load(); }
 std::uint64_t Segment::max_bytes() const noexcept { return impl_ == nullptr ? 0 : impl_->max_bytes; }
 bool Segment::is_relocatable() const noexcept { return impl_ != nullptr && impl_->relocatable; }
 std::uint64_t Segment::size_bytes() const noexcept {
@@ -289,7 +290,7 @@ void Domain::abort() const {
   check(required(impl_).abort());
   detail::run_actions(false);
 }
-void Domain::await_change() const { required(impl_).await_change(); }
+void Domain::await_change() const { check(required(impl_).await_change()); }
 Status Domain::validate() const {
   Status status{};
   check(required(impl_).validate(&status));

@@ -2,7 +2,7 @@
 // Shape:     one DomainImpl per folder and process (a registry finds it); Domain and Segment handles share it.
 // Sharing:   threads: an instance belongs to the thread that began it. On the process's views `process_.mutex` keeps others waiting at begin;
 //            on a thread's own (thread_views.h) instances run beside them.
-//            Lock order: process_.mutex -> those of ThreadViews -> use_mutex_ -> LogState::checkpoint_lock -> folder lock (flock) -> log lock; domain lock last. The registry's mutex is taken alone or first.
+//            Lock order: LineUsers::Barred -> process_.mutex -> those of ThreadViews -> use_mutex_ -> LogState::checkpoint_lock -> folder lock (flock) -> log lock; domain lock last. The registry's mutex is taken alone or first.
 // Contexts:  NOT async-signal-safe.
 // Source:    thesis, section 2.1 (nesting by subsumption); DESIGN 2, 4, 8.
 #pragma once
@@ -19,6 +19,7 @@
 
 #include "hierarchy/durable_domain.h"
 #include "hierarchy/line_domain.h"
+#include "hierarchy/line_users.h"
 #include "hierarchy/page_runner.h"
 #include "hierarchy/thread_views.h"
 #include "levels/line/capacity.h"
@@ -33,7 +34,7 @@ class SegmentImpl {
  public:
   std::weak_ptr<DomainImpl> domain;
   std::uint32_t number = 0;
-  std::byte *base = nullptr;
+  std::atomic<std::byte *> base{nullptr};  // null: not mapped, or no more
   std::uint64_t max_bytes = 0;
   Layout layout = Layout::kHeap;
   bool relocatable = false;
@@ -90,9 +91,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] std::uint32_t depth() const noexcept;
   [[nodiscard]] Errc advise(const void *address, Access access, std::size_t bytes) noexcept;
   void backoff() noexcept;
-  void await_change() noexcept;
-  // Sleeps until is_changed() says so (it is asked while the domain is open), or another thread has closed the domain.
-  void await_change(const std::function<bool()> &is_changed) const noexcept;
+  // retry.cpp. Also returns when another thread closes the domain. kNotMapped: it has unmapped what retry() waits for.
+  [[nodiscard]] Errc await_change() noexcept;
   [[nodiscard]] std::uint64_t collect() noexcept;
 
   // modes.cpp; REQUIRE that this process runs RTM, and that this thread runs no instance
@@ -120,8 +120,10 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] page::DomainMemory &memory() const noexcept { return *memory_; }
   [[nodiscard]] Durability durability() const noexcept;
   [[nodiscard]] Levels levels() const noexcept { return static_cast<Levels>(memory_->state().levels); }
-  // Null: level 2 alone.
+  // Null: level 2 alone. REQUIRES that the domain stays open: enter_lines(), an instance, or keep_open().
   [[nodiscard]] LineDomain *lines() const noexcept { return lines_.get(); }
+  // Until LineUsers::leave() the domain stays open and its segments mapped. Waits for who is about to change that. What usable() says: not entered.
+  [[nodiscard]] Errc enter_lines();
   // What runs instances at level 1: of plain bodies, and of instrumented ones. Neither: nothing does.
   enum class LineKind : std::uint8_t { kNone, kSoftware, kHardware };
   [[nodiscard]] LineKind line_kind(bool is_plain) const noexcept;
@@ -164,6 +166,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;
   [[nodiscard]] bool runs_here() const noexcept;
+  [[nodiscard]] bool runs_at_any_level() const noexcept;
+  [[nodiscard]] bool are_mapped(const page::Engine::SegmentSet &wanted) const noexcept;
   // REQUIRES process_.mutex. Before level 2 touches, maps or unmaps the process's views.
   [[nodiscard]] Errc leave_line_mode() noexcept;
   void tell_mode() noexcept;
@@ -172,6 +176,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc open_latency(bool fresh);
   [[nodiscard]] PageRunner &lock_runner(RunsIn where, bool *fell_back) noexcept;
   [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query, Presence presence) noexcept;
+  [[nodiscard]] Errc begin_exact_reads(page::Engine &engine) noexcept;
   void count_thread_view_fallback() noexcept;
   static void leave_turn(PageRunner &runner) noexcept;
   void finish(PageRunner &runner) noexcept;
@@ -203,6 +208,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
   mutable std::shared_mutex use_mutex_;  // shared: uses durable_, or a thread's log, without a runner's mutex
   PageRunner process_;                   // on the process's views
+  LineUsers line_users_;
   std::unique_ptr<ThreadViews> views_ = std::make_unique<ThreadViews>(*this);
 };
 
@@ -212,8 +218,12 @@ struct LastInstance {
   std::uint64_t snapshot = 0;
   std::uint32_t attempts = 0;
   std::uint64_t clock_at_abort = 0;
+  bool by_retry = false;  // then page_reads says what it has read
 };
 inline constinit thread_local LastInstance last_instance;
+inline constinit thread_local page::Engine::ReadSet page_reads;
+inline constinit thread_local const DomainImpl *exact_reads_of =
+    nullptr;  // whose next instance in this thread is to know what it reads
 // Does this thread run an instance of level 2, of any domain?
 [[nodiscard]] bool page_instance_here() noexcept;
 // Of that instance. REQUIRES there is one. Throws Error, and RetryNow when it has FAILED.

@@ -326,7 +326,8 @@ Errc DomainImpl::attach() {
 
 Errc DomainImpl::close() noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
-  if (runs_here() || runs_at_lines(lines_.get())) return fail(Errc::kInstanceRunning, "close inside an instance");
+  if (runs_at_any_level()) return fail(Errc::kInstanceRunning, "close inside an instance");
+  const LineUsers::Barred nobody_at_lines(line_users_);
   const std::scoped_lock process(process_.mutex);
   const ThreadViews::Stopped stopped = views_->stop();
   const std::scoped_lock guard(segments_mutex_);

@@ -171,12 +171,12 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
   if (options.size_bytes > size_of(segment->number)) {
     if (const Errc error = extend(segment->number, options.size_bytes); error != Errc::kOk) return error;
   }
-  if (const Errc error = engine_->map(segment->number, page::Engine::Placement::kCommon, &segment->base);
-      error != Errc::kOk)
+  std::byte *base = nullptr;
+  if (const Errc error = engine_->map(segment->number, page::Engine::Placement::kCommon, &base); error != Errc::kOk)
     return error;
   if (lines_ != nullptr) {
     const Errc error =
-        lines_->add_segment(segment->number, segment->base, memory_->control().segments[segment->number].max_bytes);
+        lines_->add_segment(segment->number, base, memory_->control().segments[segment->number].max_bytes);
     if (error != Errc::kOk) {
       (void)engine_->unmap(segment->number);
       return error;
@@ -187,6 +187,7 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
   segment->layout = options.layout;
   segment->relocatable = options.relocatable;
   segment->name = name;
+  segment->base = base;
   segments_.push_back(segment);
   segments_epoch_.fetch_add(1, std::memory_order_release);
   return Errc::kOk;
@@ -210,7 +211,7 @@ Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
       result = storage::heap_format(segment.base, size);
     // Plain pointers inside mean this address: a heap file that was copied from elsewhere is refused before they are followed.
     if (result == Errc::kOk && !segment.relocatable)
-      result = storage::heap_bind_address(segment.base, reinterpret_cast<std::uint64_t>(segment.base));
+      result = storage::heap_bind_address(segment.base, reinterpret_cast<std::uint64_t>(segment.base.load()));
     if (result != Errc::kOk && !nested) (void)abort();
     Status status = Status::kPending;
     if (result == Errc::kOk || nested) {
@@ -224,8 +225,9 @@ Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
 
 Errc DomainImpl::unmap(const std::string &file) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
-  if (runs_here() || runs_at_lines(lines_.get())) return fail(Errc::kInstanceRunning, "unmap inside an instance");
+  if (runs_at_any_level()) return fail(Errc::kInstanceRunning, "unmap inside an instance");
   const std::string name = std::filesystem::path(file).lexically_normal().string();
+  const LineUsers::Barred nobody_at_lines(line_users_);
   const std::scoped_lock process(process_.mutex);
   const ThreadViews::Stopped stopped = views_->stop();
   const std::scoped_lock guard(segments_mutex_);
@@ -293,7 +295,7 @@ std::shared_ptr<SegmentImpl> DomainImpl::segment_at(const void *address) noexcep
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   const std::scoped_lock guard(segments_mutex_);
   for (const auto &segment : segments_) {
-    if (at - reinterpret_cast<std::uintptr_t>(segment->base) < segment->max_bytes) return segment;
+    if (at - reinterpret_cast<std::uintptr_t>(segment->base.load()) < segment->max_bytes) return segment;
   }
   return nullptr;
 }

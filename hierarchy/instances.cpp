@@ -8,6 +8,8 @@
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/latency_sampler.h"
 #include "hierarchy/policies.h"
+#include "hierarchy/retry.h"
+#include "hierarchy/site_impl.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 
@@ -25,6 +27,7 @@ struct Running {
   std::uint32_t fork_generation = 0;
   storage::LatencySite *site = nullptr;
   hierarchy::Timed timed;
+  bool by_retry = false;  // it is about to end, see LastInstance
 };
 constinit thread_local Running running;
 
@@ -52,6 +55,19 @@ bool page_instance_here() noexcept {
 
 bool DomainImpl::runs_here() const noexcept {
   return running.domain == this && running.fork_generation == platform::fork_generation();
+}
+
+// At level 1 a thread is inside from before its instance until after it, but not while its actions run.
+bool DomainImpl::runs_at_any_level() const noexcept {
+  leave_hardware();
+  return runs_here() || line_users_.is_inside();
+}
+
+Errc DomainImpl::enter_lines() {
+  line_users_.enter();
+  const Errc error = usable();
+  if (error != Errc::kOk) LineUsers::leave();
+  return error;
 }
 
 std::uint32_t DomainImpl::depth() const noexcept {
@@ -100,7 +116,7 @@ Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site, 
   }
   if (fell_back) count_thread_view_fallback();
   advice_idle = runner.engine->is_steady();
-  running = {this, &runner, fork_generation_, site != nullptr ? site : &no_site_, timed};
+  running = {this, &runner, fork_generation_, site != nullptr ? site : &no_site_, timed, false};
   runner.nest.push_back(is_query);
   if (runner.view != nullptr) {
     runner.view->participant().add(storage::Count::kThreadViewInstances, 1);
@@ -116,6 +132,8 @@ Errc DomainImpl::begin_on(PageRunner &runner, bool is_query, Presence presence) 
   memory_->participant(runner.slot).is_guest.store(presence == Presence::kGuest ? 1 : 0, std::memory_order_relaxed);
   if (runner.view == nullptr)
     if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
+  if (exact_reads_of == this) [[unlikely]]
+    if (const Errc error = begin_exact_reads(engine); error != Errc::kOk) return error;
   if (runner.attempts == 0 || !policy_.keep_age) runner.age = detection_ == Detection::kEager ? engine.begin_age() : 0;
   if (!is_query && hierarchy::take_turn(policy_, runner.attempts)) {
     engine.take_turn();
@@ -147,7 +165,7 @@ void DomainImpl::leave_turn(PageRunner &runner) noexcept {
 
 void DomainImpl::finish(PageRunner &runner) noexcept {
   if (runner.view != nullptr) ThreadView::leave();
-  last_instance = {this, runner.engine->snapshot(), runner.attempts, runner.clock_at_abort};
+  last_instance = {this, runner.engine->snapshot(), runner.attempts, runner.clock_at_abort, running.by_retry};
   runner.nest.clear();
   advice_idle = false;
   running = {};
@@ -232,6 +250,13 @@ void become_irrevocable_here() {
   if (!is_pending) throw RetryNow{false};
 }
 
+void note_page_reads_here() {
+  const page::Engine::ReadSet reads = running.runner->engine->read_set();
+  if (reads.is_exact && reads.segments.none()) raise_nothing_read();
+  page_reads = reads;
+  running.by_retry = true;
+}
+
 bool irrevocable_here() noexcept { return page_instance_here() && running.runner->engine->irrevocable(); }
 
 Errc DomainImpl::abort(AbortCause cause) noexcept {
@@ -286,31 +311,6 @@ void DomainImpl::backoff() noexcept {
   random_state ^= random_state << 17;
   const timespec wait{0, static_cast<long>((random_state + slot_) % bound)};
   nanosleep(&wait, nullptr);
-}
-
-// Level 1 changes what an instance of level 2 has read only after a release, which moves the clock as well.
-void DomainImpl::await_change() noexcept {
-  if (usable() != Errc::kOk || runs_here()) return;
-  std::uint64_t seen = last_instance.snapshot;
-  if (last_instance.domain != this) {
-    const auto open = keep_open();
-    if (usable() != Errc::kOk) return;
-    seen = engine_->snapshot();
-  }
-  await_change([&] { return memory_->state().clock.load(std::memory_order_acquire) != seen; });
-}
-
-// Nobody is woken: a change is seen within a millisecond. A close by another thread waits for one look.
-void DomainImpl::await_change(const std::function<bool()> &is_changed) const noexcept {
-  constexpr long kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;
-  for (long pause_ns = kPauseNsMin;; pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
-    {
-      const auto open = keep_open();
-      if (usable() != Errc::kOk || is_changed()) return;
-    }
-    const timespec pause{0, pause_ns};
-    nanosleep(&pause, nullptr);
-  }
 }
 
 std::uint64_t DomainImpl::collect() noexcept {

@@ -58,6 +58,7 @@ class SiteImpl {
         name_(std::move(name)),
         escalation_(escalation),
         body_(body),
+        is_hybrid_(domain_->levels() == Levels::kHybrid),
         line_kind_(domain_->line_kind(is_plain())) {
     if (storage::LatencyTable &table = domain_->latency_table(); table.is_open())
       latency_.use(&table, table.site(name_));
@@ -68,6 +69,8 @@ class SiteImpl {
   [[nodiscard]] bool is_plain() const noexcept { return body_ == BodyKind::kPlain; }
   // What runs its instances at level 1.
   [[nodiscard]] DomainImpl::LineKind line_kind() const noexcept { return line_kind_; }
+  // Of a hybrid domain: it has a level 1, though perhaps none that runs this site's bodies.
+  [[nodiscard]] bool is_hybrid() const noexcept { return is_hybrid_; }
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
 
   // What it has learned. Races lose a step of learning, nothing else: relaxed.
@@ -115,6 +118,7 @@ class SiteImpl {
   const std::string name_;
   const Escalation escalation_;
   const BodyKind body_;
+  const bool is_hybrid_;
   const DomainImpl::LineKind line_kind_;
   alignas(64) std::atomic<std::uint64_t> learned_{0};
   std::atomic<std::uint32_t> plain_ahead_{
@@ -132,6 +136,18 @@ struct HardwareRun {
 };
 inline constinit thread_local HardwareRun hardware_run;
 
+// The instance of this thread on software lines.
+struct LineRun {
+  LineDomain *domain = nullptr;
+  line::SoftwareThread *thread = nullptr;
+  std::uint32_t depth = 0;
+  Errc no_room = Errc::kOk;  // why its last attempt failed, where that was AbortCause::kNoSpace
+};
+inline constinit thread_local LineRun line_run;
+inline constinit thread_local bool retry_wanted = false;  // the LineAbort on its way is retry()'s
+// Throws Error(kEndWithoutBegin): this thread runs no instance, at whatever level.
+void require_instance(const char *call);
+
 // Waits as the policy says, after an attempt at level 1 that failed.
 void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noexcept;
 // An instance committed at level 1.
@@ -148,7 +164,5 @@ void need_pages();
 void need_process_view();
 // After the outermost instance of this thread has ended: runs its actions.
 void run_actions(bool committed);
-// Does this thread run an instance at level 1 of that domain?
-[[nodiscard]] bool runs_at_lines(const LineDomain *domain) noexcept;
 
 }  // namespace tmh::detail

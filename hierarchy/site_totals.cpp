@@ -99,6 +99,8 @@ Site::Site(const Domain &domain, std::string_view name, std::string_view escalat
     detail::raise(Errc::kNotInitialized);
   }
   detail::check(impl->usable());
+  const auto open = impl->keep_open();
+  detail::check(impl->usable());
   Escalation chosen = impl->escalation();
   if (!escalation.empty() && parse(escalation, &chosen) != Errc::kOk) {
     platform::fail(Errc::kBadLevels,

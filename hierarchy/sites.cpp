@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hierarchy/policies.h"
+#include "hierarchy/retry.h"
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
 #include "platform/counting.h"
@@ -31,31 +32,10 @@ using hierarchy::NextStep;
 
 namespace {
 
-// The level-1 instance of this thread.
-struct LineRun {
-  LineDomain *domain = nullptr;
-  line::SoftwareThread *thread = nullptr;
-  std::uint32_t depth = 0;
-  Errc no_room = Errc::kOk;  // why its last attempt failed, where that was AbortCause::kNoSpace
-};
-constinit thread_local LineRun line_run;
-constinit thread_local bool retry_wanted = false;  // the LineAbort on its way is retry()'s
-
 struct Actions {
   std::vector<std::function<void()>> on_commit, on_abort;
 };
 thread_local Actions actions;
-
-// Does this thread run an instance, at whatever level?
-bool runs_instance() noexcept { return line_run.depth != 0 || hardware_run.depth != 0 || page_instance_here(); }
-
-void await_change_of_lines(const DomainImpl &domain, std::span<const LineSeen> reads) noexcept {
-  domain.await_change([reads] {
-    return std::any_of(reads.begin(), reads.end(), [](const LineSeen &read) {
-      return read.word->load(std::memory_order_acquire) != read.seen;  // acquire: as a read's
-    });
-  });
-}
 
 // A child inherits the forking thread's instance, which is the parent's.
 void forget_in_child() noexcept {
@@ -128,14 +108,22 @@ constexpr EscalationCounts counts_of_escalation(const FailedAttempt &failed) noe
 }
 }  // namespace
 
+void require_instance(const char *call) {
+  if (line_run.depth != 0 || hardware_run.depth != 0 || page_instance_here()) return;
+  platform::fail(Errc::kEndWithoutBegin, std::string(call) + " outside an instance");
+  raise(Errc::kEndWithoutBegin);
+}
+
 void run_actions(bool committed) {
   if (actions.on_commit.empty() && actions.on_abort.empty()) [[likely]]
     return;
   // An action may run another instance.
   const Actions due = std::exchange(actions, {});
   const LastInstance last = last_instance;
+  const page::Engine::ReadSet reads = page_reads;
   for (const auto &action : committed ? due.on_commit : due.on_abort) action();
   last_instance = last;
+  page_reads = reads;
 }
 
 void leave_hardware() noexcept {
@@ -156,9 +144,15 @@ void need_process_view() {
   if (ThreadView *view = running_view(); view != nullptr) view->need_process_view();
 }
 
-bool runs_at_lines(const LineDomain *domain) noexcept {
-  leave_hardware();
-  return line_run.depth != 0 && line_run.domain == domain;
+void Attempts::enter_lines() {
+  if (is_inside_) return;
+  check(site_.impl_->domain().enter_lines());
+  is_inside_ = true;
+}
+
+void Attempts::leave_lines() noexcept {
+  if (is_inside_) LineUsers::leave();
+  is_inside_ = false;
 }
 
 // Its beginning is known of each, because a policy may ask for what failed attempts have wasted.
@@ -192,9 +186,9 @@ void Attempts::begin() {
     runs_at_ = RunsAt::kOuter;
     return;
   }
-  if (kind_ == Kind::kQuery) {
-    escalated_ = true;
-  } else if (runs_at_ == RunsAt::kNothing && domain.lines() != nullptr) {
+  if (kind_ == Kind::kQuery || !site.is_hybrid()) escalated_ = true;
+  if (!escalated_) enter_lines();
+  if (!escalated_ && runs_at_ == RunsAt::kNothing) {
     hierarchy::Learned learned = site.learned();
     escalated_ = hierarchy::begins_at_pages(site.escalation(), &learned.own);
     if (!escalated_ && learned.gate.page_runs != 0)
@@ -207,7 +201,8 @@ void Attempts::begin() {
     if (page_instance_here()) escalated_ = true;  // of another domain: level 2 refuses it, with its reason
     if (!escalated_ && begin_hardware()) return;
   }
-  if (domain.lines() == nullptr || escalated_) {
+  if (escalated_) {
+    leave_lines();
     runs_at_ = RunsAt::kPages;
     ticks_ = platform::ticks();
     // The pages that RTM needs are those that the process's engine finds.
@@ -278,6 +273,7 @@ bool Attempts::end() {
       return false;
     case RunsAt::kHardware:
       end_hardware();
+      leave_lines();
       return true;
     case RunsAt::kLines:
       break;
@@ -293,10 +289,11 @@ bool Attempts::end() {
   if (domain.durable() != nullptr) [[unlikely]]
     unacknowledged = domain.acknowledge_lines(thread.durable_at(), durability_);
   if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kLines);
-  run_actions(true);
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
   learn_line_commit(site, thread.context());
+  leave_lines();
+  run_actions(true);
   check(unacknowledged);  // as at level 2: committed, and perhaps not durable
   return true;
 }
@@ -334,12 +331,12 @@ void Attempts::unwound() {
     failed_at_lines();
     return;
   }
-  const auto now = line_run.thread->reads();
-  const std::vector<LineSeen> reads(now.begin(), now.end());  // an action may run another instance
+  const LineReads reads(line_run.domain->memory(), line_run.thread->reads());  // an action may run another instance
+  leave_lines();
   run_actions(false);
   site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
   attempts_ = 0;  // it has not failed
-  await_change_of_lines(site_.impl_->domain(), reads);
+  reads.await_change(site_.impl_->domain());
 }
 
 void Attempts::retried(const RetryNow &why) {
@@ -360,7 +357,7 @@ void Attempts::retried(const RetryNow &why) {
   if (status == Status::kFailed)
     domain.backoff();  // what it has seen may have been overwritten before: nothing need change any more
   else
-    domain.await_change();
+    check(domain.await_change());
 }
 
 bool Attempts::threw() {
@@ -382,6 +379,7 @@ bool Attempts::threw() {
       }
       line_run.depth = 0;
       line_run.thread->abandon();
+      leave_lines();
       site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
       run_actions(false);
       return true;
@@ -413,8 +411,9 @@ void Attempts::failed_at_lines() {
   run.no_room = cause != AbortCause::kNoSpace ? Errc::kOk
                 : thread.error() != Errc::kOk ? thread.error()
                                               : Errc::kDiskFull;
+  leave_lines();
   run_actions(false);
-  check(site.domain().usable());  // an action may close it, and its threads with it
+  enter_lines();  // an action, or another thread, may have closed the domain, and its threads of level 1 with it
   line_run = run;
   count_granted(site);
   site.add(SiteCount::kLineAborts, 1);
@@ -428,6 +427,7 @@ void Attempts::failed_at_lines() {
   site.add(count_of(cause), 1);
   (void)goes_on_at_lines(cause == AbortCause::kCapacity && !fits_later, needs_pages, refused,
                          cause == AbortCause::kValidation);
+  leave_lines();
 }
 
 // Asks the site's policy. False: the next attempt runs at level 2.
@@ -471,42 +471,20 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
 
 }  // namespace detail
 
-namespace {
-void require_instance(const char *call) {
-  if (detail::runs_instance()) return;
-  platform::fail(Errc::kEndWithoutBegin, std::string(call) + " outside an instance");
-  detail::raise(Errc::kEndWithoutBegin);
-}
-}  // namespace
-
 void on_commit(std::function<void()> action) {
-  require_instance("on_commit()");
+  detail::require_instance("on_commit()");
   if (detail::hardware_run.depth != 0) detail::need_pages();  // which takes memory
   detail::actions.on_commit.push_back(std::move(action));
 }
 
 void on_abort(std::function<void()> action) {
-  require_instance("on_abort()");
+  detail::require_instance("on_abort()");
   if (detail::hardware_run.depth != 0) detail::need_pages();
   detail::actions.on_abort.push_back(std::move(action));
 }
 
-void retry() {
-  require_instance("retry()");
-  if (detail::hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kRetry);
-  if (detail::line_run.depth == 0) {
-    if (detail::irrevocable_here()) {
-      platform::fail(Errc::kNestedMisuse, "retry() in an irrevocable instance");
-      detail::raise(Errc::kNestedMisuse);
-    }
-    throw detail::RetryNow{};
-  }
-  detail::retry_wanted = true;
-  detail::line_run.thread->fail(AbortCause::kUser);
-}
-
 void become_irrevocable() {
-  require_instance("become_irrevocable()");
+  detail::require_instance("become_irrevocable()");
   detail::need_pages();
   detail::become_irrevocable_here();
 }

@@ -113,6 +113,8 @@ const char *message(Errc code) noexcept {
       return "an instance that may run at level 1 only did what level 1 cannot do";
     case Errc::kRtmUnavailable:
       return "RTM was demanded and does not work here";
+    case Errc::kNothingRead:
+      return "an instance that has read nothing cannot wait for a change";
   }
   return "unknown tmh error code";
 }

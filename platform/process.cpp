@@ -48,6 +48,7 @@ struct Stat {
   char state = '?';
   std::uint64_t thread_count = 0;
   std::uint64_t start_time = 0;
+  std::uint64_t stack_start = 0;
 };
 
 // Fields of /proc/PID/stat after the command name, which may itself contain spaces and parentheses.
@@ -61,8 +62,9 @@ bool parse_stat(const char *text, Stat *out) noexcept {
   for (; *at != '\0'; ++at) {
     if (*at == ' ') {
       if (field == 20) out->thread_count = value;
-      if (field == 22) {
-        out->start_time = value;
+      if (field == 22) out->start_time = value;
+      if (field == 28) {
+        out->stack_start = value;
         return true;
       }
       ++field;
@@ -91,6 +93,7 @@ bool this_process(ProcessId *out) noexcept {
   out->pid = getpid();
   if (!look_up(out->pid, &stat)) return false;
   out->start_time = stat.start_time;
+  out->stack_start = stat.stack_start;
   return true;
 }
 
@@ -104,6 +107,7 @@ bool alive(ProcessId id) noexcept {
   errno = saved_errno;
   if (!found) return has_pid;
   if (stat.start_time != id.start_time) return false;  // the pid belongs to somebody else now
+  if (id.stack_start != 0 && stat.stack_start != 0 && stat.stack_start != id.stack_start) return false;  // exec
   // A zombie leader with living threads is a process whose main thread has returned: it still runs.
   const bool ended = (stat.state == 'Z' || stat.state == 'X') && stat.thread_count <= 1;
   return !ended;

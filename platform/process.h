@@ -1,4 +1,5 @@
-// platform/process.h -- who is alive: a process is named by pid and start time, because pids are reused.
+// platform/process.h -- who is alive: a process is named by pid and start time, because pids are reused; and by its stack's place, because exec
+// keeps both.
 // Contexts:  alive() is async-signal-safe (open, read, close and kill only).
 // Source:    DESIGN section 8.
 #pragma once
@@ -11,12 +12,15 @@ namespace tmh::platform {
 struct ProcessId {
   std::int32_t pid = 0;
   std::uint64_t start_time = 0;  // clock ticks after boot, field 22 of /proc/PID/stat
+  // Field 28: random, and chosen anew by exec, which takes all mappings. 0: not known, as in another user's process (or one that has become it).
+  std::uint64_t stack_start = 0;
 };
 
 // False: /proc could not be read (errno says why), so nobody could tell whether this process lives.
 [[nodiscard]] bool this_process(ProcessId *out) noexcept;
-// False once the process has ended, also while it is still an unreaped zombie. True when in doubt: /proc cannot be read, or hides it, and its
-// pid is somebody's.
+// False once the process has ended, also while it is still an unreaped zombie, and once it runs another program (exec). True when in doubt:
+// /proc cannot be read, or hides it, and its pid is somebody's; where addresses are not random, so that a new program's stack may be where the
+// old one's was; or exec was of a program that changes the user.
 [[nodiscard]] bool alive(ProcessId id) noexcept;
 
 // CLOCK_MONOTONIC. Async-signal-safe (vDSO).

@@ -3,15 +3,18 @@
 // Invariants: (1) until somebody has linked a page's versions again, none of them goes home: an older one would hide a newer one from
 //                 readers that take no lock. A checkpoint is no exception.
 //             (2) a process without descriptors finds that the holder is dead,
-//             (3) a living process of another user, which /proc hides, is not taken for dead.
+//             (3) a living process of another user, which /proc hides, is not taken for dead,
+//             (4) one that runs another program (exec) is dead.
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include <functional>
 #include <string>
@@ -141,6 +144,33 @@ TEST(HeirsTest, AProcessWithoutDescriptorsInheritsFromTheDead) {
   EXPECT_EQ(end.signal, SIGKILL);
   turn->reach(2);
   children.expect_success();
+}
+
+// It has an instance open, whose pin keeps a version from going home.
+TEST(HeirsTest, AProcessThatRunsAnotherProgramIsDead) {
+  if (const int persona = personality(~0u); persona >= 0 && (persona & ADDR_NO_RANDOMIZE) != 0)
+    GTEST_SKIP() << "addresses are not random in this process (setarch -R), so exec may leave the stack where it was";
+  const TempFolder folder;
+  const std::string path = folder / "domain";
+  const Shared<Turn> turn;
+  Children children;
+  const std::size_t leaves = children.spawn("leaves by exec", [&] {
+    const Domain domain = Domain::open(path);
+    const Segment segment = domain.map("words.raw", raw());
+    domain.begin_query();
+    EXPECT_EQ(word(segment, 0), 0U);
+    turn->reach(1);
+    execl("/bin/sleep", "sleep", "1000", nullptr);
+    ADD_FAILURE() << "execl: " << std::strerror(errno);
+  });
+  turn->await(1);
+  const Domain domain = Domain::open(path);
+  const Segment segment = domain.map("words.raw", raw());
+  for (int i = 0; i < 3; ++i) atomically(domain, [&] { ++word(segment, 0); });
+  EXPECT_TRUE(poll_until([&] { return domain.collect() == 0 && domain.participants().size() == 1; }));
+  EXPECT_EQ(domain.counters().participants_reaped, 1U);
+  EXPECT_TRUE(children.running(leaves));
+  children.bury(leaves);
 }
 
 TEST(HeirsTest, AProcessThatProcHidesIsAlive) {

@@ -61,6 +61,7 @@ bool is_live(const std::byte *record, LiveParticipant *out) {
   std::memcpy(&state, record + offsetof(Participant, state), sizeof state);
   std::memcpy(&process.pid, record + offsetof(Participant, pid), sizeof process.pid);
   std::memcpy(&process.start_time, record + offsetof(Participant, start_time), sizeof process.start_time);
+  std::memcpy(&process.stack_start, record + offsetof(Participant, stack_start), sizeof process.stack_start);
   std::memcpy(name, record + offsetof(Participant, name), sizeof Participant::name);
   if (state != 1 || process.pid <= 0 || !platform::alive(process)) return false;
   out->pid = process.pid;

@@ -64,6 +64,7 @@ const char *errc_name(Errc code) noexcept {
     TMH_NAME(kLevelsMismatch);
     TMH_NAME(kNeedsPages);
     TMH_NAME(kRtmUnavailable);
+    TMH_NAME(kNothingRead);
 #undef TMH_NAME
   }
   return "unknown";

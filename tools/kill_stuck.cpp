@@ -211,7 +211,7 @@ const char *meaning(const std::string &outcome) {
 bool kill_process(const ParticipantCounters &who) {
   const platform::FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, who.pid, 0)));
   if (!process) return errno == ESRCH;
-  const platform::ProcessId id{who.pid, who.start_time};
+  const platform::ProcessId id{who.pid, who.start_time, who.stack_start};
   if (!platform::alive(id)) return true;
   if (::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) != 0) return false;
   const std::uint64_t deadline = platform::monotonic_ns() + kJoinNs;

@@ -38,8 +38,10 @@ void add(const Counts &counts, Counters *to) {
 bool read_participant(const std::byte *record, ParticipantCounters *out) {
   if (field<std::uint32_t>(record, offsetof(Participant, state)) == 0) return false;
   out->pid = field<std::int32_t>(record, offsetof(Participant, pid));
-  const platform::ProcessId process{out->pid, field<std::uint64_t>(record, offsetof(Participant, start_time))};
+  const platform::ProcessId process{out->pid, field<std::uint64_t>(record, offsetof(Participant, start_time)),
+                                    field<std::uint64_t>(record, offsetof(Participant, stack_start))};
   out->start_time = process.start_time;
+  out->stack_start = process.stack_start;
   out->is_alive = process.pid > 0 && platform::alive(process);
   const auto name = field<std::array<char, sizeof Participant::name>>(record, offsetof(Participant, name));
   out->name = printable({name.begin(), std::find(name.begin(), name.end(), '\0')});

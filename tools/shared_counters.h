@@ -15,7 +15,7 @@ namespace tmh::tools {
 struct ParticipantCounters {
   std::uint32_t slot = 0;
   std::int32_t pid = 0;
-  std::uint64_t start_time = 0;  // platform::ProcessId
+  std::uint64_t start_time = 0, stack_start = 0;  // platform::ProcessId
   std::string name;
   bool is_alive = false;          // false: it died without leaving; nobody has cleaned up yet
   std::uint64_t instance_us = 0;  // since its running instance began; 0: none runs

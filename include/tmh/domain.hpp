@@ -102,10 +102,16 @@ class Domain {
   // of zeros (kInstanceRunning: the format could be rolled back). Errors: 11, 12, 15 to 17, 20, 21, 32, 33, 35, 36.
   [[nodiscard]] Segment map(const std::string &file, const SegmentOptions &options = {}) const;
   [[nodiscard]] Segment map(const std::string &file, const SegmentOptions &options, std::error_code &ec) const noexcept;
+  // unmap() and close() wait until no other thread runs an instance of this domain, at whatever level; those that are about to begin wait for
+  // them. A sleeping retry() is no running instance, nor is an action of on_commit() or on_abort(): it may call both. So who clears a flag that
+  // bodies look at before they touch the segment, and then unmaps, needs no more. An attempt that begins later and touches the segment meets
+  // unmapped memory, as after munmap(); so does the next attempt of an instance that has aborted. Errors: kInstanceRunning: this thread runs
+  // an instance; kNotMapped.
   void unmap(const Segment &segment) const;
   [[nodiscard]] std::error_code unmap(const std::string &file, std::error_code &ec) const noexcept;
 
-  // Detaches this process: versions go home, data files are written to disk. Errors: kInstanceRunning, kIo.
+  // Detaches this process: versions go home, data files are written to disk. Waits as unmap() does. What begins later, in whatever thread, gets
+  // kNotInitialized. Errors: kInstanceRunning: this thread runs an instance; kIo.
   void close();
   [[nodiscard]] std::error_code close(std::error_code &ec) noexcept;
 
@@ -156,7 +162,8 @@ class Domain {
   [[nodiscard]] const std::string &last_error() const noexcept;  // detail of this thread's last failure
   // Between attempts: waits as the policy says. Used by atomically(); call it in hand-written retry loops.
   void backoff() const;
-  // Sleeps until something that this thread's last instance has read may have changed, in any process (retry()).
+  // Sleeps until something that this thread's last instance has read may have changed, in any process (retry()), or a segment has been mapped or
+  // unmapped, or the domain closed, by another thread.
   void await_change() const;
   // Collects versions that nobody can read; returns how many are left. Reaps dead participants.
   std::uint64_t collect() const;
@@ -185,7 +192,10 @@ RecoveryInfo recover(const std::string &folder, const RecoverOptions &options = 
 void on_commit(std::function<void()> action);
 void on_abort(std::function<void()> action);
 // In the body of atomically(): undoes it, sleeps until something that it has read has changed (by any process), and runs it again.
-// Ends the body by an exception that is no std::exception. Error: kEndWithoutBegin.
+// Ends the body by an exception that is no std::exception. Where it cannot be woken any more atomically() throws: Error(kNotInitialized) when
+// another thread closes the domain, kNotMapped when it unmaps a segment that the instance has read. An instance that has read nothing could sleep
+// only for ever: Error(kNothingRead). Level 2 with pages that stay mapped (-hot) runs the body once more at once, to learn what it reads.
+// Errors: kEndWithoutBegin; kNestedMisuse: irrevocable.
 [[noreturn]] void retry();
 
 // Segment that holds `address` in this process; empty handle when none does.

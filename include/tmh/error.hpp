@@ -61,6 +61,7 @@ enum class Errc : int {
   kLevelsMismatch = 48,      // the domain is open with other levels, or its other options exclude them
   kNeedsPages = 49,          // an instance that may run at level 1 only did what level 1 cannot do
   kRtmUnavailable = 50,      // RTM was demanded and does not work here; the detail says why and what would help
+  kNothingRead = 51,         // retry() in an instance that has read nothing: no change could ever wake it
 };
 
 // One clear sentence per code. Never null. Async-signal-safe.

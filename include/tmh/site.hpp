@@ -82,8 +82,11 @@ class Attempts {
   enum class Kind : std::uint8_t { kUpdate, kQuery };
   explicit Attempts(const Site &site, Kind kind = Kind::kUpdate, Durability durability = {}) noexcept
       : site_(site), kind_(kind), durability_(durability) {}
-  void begin();              // an attempt, at the level that the site's policy says; waits before a repeated one
-  [[nodiscard]] bool end();  // true: committed, or subsumed in an outer instance
+  Attempts(const Attempts &) = delete;
+  Attempts &operator=(const Attempts &) = delete;
+  ~Attempts() { leave_lines(); }  // whatever has left the body, or kept it from beginning
+  void begin();                   // an attempt, at the level that the site's policy says; waits before a repeated one
+  [[nodiscard]] bool end();       // true: committed, or subsumed in an outer instance
   void retried(const RetryNow &why);  // it left the body; rethrows it inside an outer instance
   void unwound();                     // a LineAbort left the body; rethrows it inside an outer instance
   // Another exception left the body and the instance is undone. False: that attempt never happened.
@@ -91,6 +94,8 @@ class Attempts {
 
  private:
   enum class RunsAt : std::uint8_t { kNothing, kLines, kPages, kOuter, kHardware };
+  void enter_lines();
+  void leave_lines() noexcept;
   void failed_at_lines();
   void start_timing() noexcept;  // of an attempt at level 1
   [[nodiscard]] bool begin_hardware();
@@ -105,6 +110,7 @@ class Attempts {
   const Kind kind_;
   const Durability durability_;
   RunsAt runs_at_ = RunsAt::kNothing;
+  bool is_inside_ = false;  // of level 1: unmap() and close() of other threads wait
   bool escalated_ = false;
   bool finding_ = false;             // at level 2 to find the pages that RTM needs
   bool is_guest_ = false;            // at level 2 because others are

@@ -115,6 +115,7 @@ void LineMemory::remove_segment(std::uint32_t number) noexcept {
   LineSegment &segment = segments_[number];
   segment.bytes.store(0, std::memory_order_release);
   segment.mappings.fetch_add(1, std::memory_order_relaxed);
+  removals_.fetch_add(1, std::memory_order_relaxed);
   segment.words_file.close();
   segment.chunks.reset();
 }

@@ -68,6 +68,8 @@ class LineMemory {
   [[nodiscard]] Errc add_segment(const SegmentPlace &place) noexcept;
   // REQUIRES: no instance of this process runs on it.
   void remove_segment(std::uint32_t number) noexcept;
+  // How many segments have been removed: what a thread has noted of words before may be gone. relaxed: it runs no instance meanwhile.
+  [[nodiscard]] std::uint64_t removals() const noexcept { return removals_.load(std::memory_order_relaxed); }
   void grow_segment(std::uint32_t number, std::uint64_t bytes) noexcept;
 
   [[nodiscard]] LineStateV1 &state() const noexcept { return *state_; }
@@ -128,6 +130,7 @@ class LineMemory {
   LineStateV1 *state_ = nullptr;
   LineContextV1 *contexts_ = nullptr;
   std::unique_ptr<LineSegment[]> segments_;
+  std::atomic<std::uint64_t> removals_{0};
   std::atomic<std::uint32_t> segments_high_{0};  // release after a segment is open; find() looks below it
 };
 

@@ -45,8 +45,9 @@ void SoftwareThread::detach() noexcept {
 
 bool SoftwareThread::begin(const Begin &begin) noexcept {
   if (blocked_on_ != nullptr) [[unlikely]] {
-    // Of an earlier instance, which went on at the level above: it may have been unmapped since.
-    if (begin.attempt != 0) static_cast<void>(wait_until_changed(*blocked_on_, blocked_seen_));
+    // Not one of an earlier instance, which went on at the level above; nor one that has been unmapped since.
+    if (begin.attempt != 0 && blocked_removals_ == memory_.removals())
+      static_cast<void>(wait_until_changed(*blocked_on_, blocked_seen_));
     blocked_on_ = nullptr;
   }
   policy_ = begin.policy;

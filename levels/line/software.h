@@ -155,6 +155,7 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] Met decide(const LineWord &word, std::uint64_t seen) noexcept;
   [[nodiscard]] static bool spin_until_changed(const LineWord &word, std::uint64_t seen, std::uint32_t rounds) noexcept;
   [[nodiscard]] bool wait_until_changed(const LineWord &word, std::uint64_t seen) noexcept;
+  void wait_at_begin(const LineWord &word, std::uint64_t seen) noexcept;
   void suspect_context(std::uint32_t number) noexcept;
   void take_turn() noexcept;
   void give_turn() noexcept;
@@ -190,10 +191,10 @@ class SoftwareThread : public detail::LineAccess {
   std::uint32_t attempt_ = 0;
   std::uint64_t age_ = 0, stamp_ = 0, instance_ = 0;  // instance_: number in the context's status
   const LineWord *blocked_on_ = nullptr;  // a locked line that made the commit let go, for the wait afterwards
-  std::uint64_t blocked_seen_ = 0;
-  LineSegment *segment_ = nullptr;                     // used last; LineAccess names it while `bytes` is not 0
-  std::uint32_t mappings_seen_ = 0;                    // of it, when it was
-  std::uint64_t window_begin_ = 0, window_bytes_ = 0;  // of it, that LineAccess then names
+  std::uint64_t blocked_seen_ = 0, blocked_removals_ = 0;  // the word as it was, and LineMemory::removals() then
+  LineSegment *segment_ = nullptr;                         // used last; LineAccess names it while `bytes` is not 0
+  std::uint32_t mappings_seen_ = 0;                        // of it, when it was
+  std::uint64_t window_begin_ = 0, window_bytes_ = 0;      // of it, that LineAccess then names
   std::vector<detail::LineSeen> log_;
   std::vector<LocalWrite> writes_;
   LineTable write_index_;

@@ -48,9 +48,11 @@ std::byte *bytes_in(LineWrite &entry, std::uint64_t offset) noexcept {
 // Null: plain memory. Throws when the attempt has been aborted.
 LineSegment *SoftwareThread::segment_of_address(std::uintptr_t address) {
   if (is_doomed_) throw detail::LineAbort{};
-  // acquire: pairs with LineMemory::add_segment() and grow_segment()
-  if (segment_ != nullptr && address - segment_->view < segment_->bytes.load(std::memory_order_acquire))
-    return segment_;
+  if (segment_ != nullptr) {
+    // acquire: pairs with LineMemory::add_segment() and grow_segment(). Before the rest: it may be mapped again at this moment.
+    const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);
+    if (segment_bytes != 0 && address - segment_->view < segment_bytes) return segment_;
+  }
   LineSegment *segment = memory_.find(address);
   if (segment != nullptr) use(*segment, address - segment->view);
   return segment;
@@ -72,6 +74,13 @@ void SoftwareThread::use(LineSegment &segment, std::uint64_t offset) noexcept {
 
 // At a begin. Where loads take blocks the window stays: looking for its ends costs more than a small instance.
 void SoftwareThread::use_again() noexcept {
+  // acquire: as in segment_of_address()
+  if (segment_->bytes.load(std::memory_order_acquire) == 0) {
+    segment_ = nullptr;
+    bytes = 0;
+    line = detail::kNoLine;
+    return;
+  }
   const bool is_mapped_still = segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
   if (!segment_->loads_take_blocks || !is_mapped_still) return use(*segment_, 0);  // or it may have grown
   bytes = is_limited_ ? 0 : window_bytes_;
@@ -169,8 +178,7 @@ void SoftwareThread::refuse(UpperAnswer answer) noexcept {
 void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
   if (spin_until_changed(word, seen, kReadSpinRounds)) return;
   if (decide(word, seen) == Met::kFailSelf || !wait_until_changed(word, seen)) {
-    blocked_on_ = &word;
-    blocked_seen_ = seen;
+    wait_at_begin(word, seen);
     fail(AbortCause::kConflictSelf);
   }
 }

@@ -174,8 +174,7 @@ AbortCause SoftwareThread::lock_line(std::size_t index) noexcept {
     }
     if (!spin_until_changed(word, seen, kCommitSpinRounds)) {
       if (is_decided || decide(word, seen) == Met::kFailSelf) {
-        blocked_on_ = &word;  // waited for at the next begin, holding nothing
-        blocked_seen_ = seen;
+        wait_at_begin(word, seen);  // holding nothing
         return AbortCause::kConflictSelf;
       }
       is_decided = true;

@@ -45,6 +45,13 @@ bool SoftwareThread::wait_until_changed(const LineWord &word, std::uint64_t seen
   return true;
 }
 
+// At the next one, of the same instance.
+void SoftwareThread::wait_at_begin(const LineWord &word, std::uint64_t seen) noexcept {
+  blocked_on_ = &word;
+  blocked_seen_ = seen;
+  blocked_removals_ = memory_.removals();
+}
+
 void SoftwareThread::suspect_context(std::uint32_t number) noexcept {
   if (number >= kContextsMax) return;  // bytes of shared memory are not believed
   // acquire: pairs with take_context()

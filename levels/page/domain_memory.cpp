@@ -413,6 +413,7 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
     platform::fence(std::memory_order_release);  // pairs with the fence in is_gone(): incarnation before pid
     record.pid = self.pid;
     record.start_time = self.start_time;
+    record.stack_start = self.stack_start;
     std::memset(record.name, 0, sizeof record.name);
     std::memcpy(record.name, name.data(), std::min(name.size(), sizeof record.name - 1));
     record.pin.store(storage::kNoPin, std::memory_order_relaxed);

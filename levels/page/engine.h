@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -98,6 +99,15 @@ class Engine {
   [[nodiscard]] Status validate() noexcept;
   // False: the address belongs to no view.
   [[nodiscard]] bool advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept;
+  // What the running instance has read or written so far, of which segments. In modes that keep pages mapped it is exact only when none was at the
+  // begin: forget_kept() sees to that, for the next instance. REQUIRES that none runs.
+  using SegmentSet = std::bitset<storage::kSegmentsMax>;
+  struct ReadSet {
+    bool is_exact = false;
+    SegmentSet segments;
+  };
+  [[nodiscard]] ReadSet read_set() noexcept;
+  void forget_kept() noexcept { drop_all(); }
   [[nodiscard]] bool running() const noexcept { return running_; }
   // The last instances touched no page for the first time.
   [[nodiscard]] bool is_steady() const noexcept { return steady_ends_ >= kSteadyEnds; }
@@ -307,6 +317,7 @@ class Engine {
   bool running_ = false;
   bool query_ = false;
   bool irrevocable_ = false;
+  bool began_with_kept_ = false;
   bool read_everything_ = false;  // the fault ring overflowed: any foreign commit is a conflict
   bool any_protected_ = false;    // some guard is a protected page, see guard()
   bool failed_ = false;           // eager: own policy or lack of space

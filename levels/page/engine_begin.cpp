@@ -69,6 +69,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
     unlock();
   }
   step(Step::kBeginPinned);
+  began_with_kept_ = !kept_.empty();
   running_ = true;
   engine_thread.running = this;
   platform::probe::begin(platform::probe::kPages, instance_, is_query ? 1 : 0);

@@ -387,6 +387,16 @@ void Engine::roll_back() noexcept {
   settle_private();
 }
 
+Engine::ReadSet Engine::read_set() noexcept {
+  collect_touched();
+  ReadSet set;
+  set.is_exact = !began_with_kept_;
+  for (const PageId page : kept_) set.segments.set(storage::segment_number(page));
+  if (read_everything_)
+    for (const std::uint32_t segment : mapped_) set.segments.set(segment);
+  return set;
+}
+
 void Engine::abort(AbortCause cause) noexcept {
   collect_touched();
   roll_back();

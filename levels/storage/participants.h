@@ -94,7 +94,8 @@ struct alignas(64) Participant {
   std::atomic<std::uint64_t> last_flush;  // LogState::flushes when its last strict commit was acknowledged
   // With a level below: the same as waits_for on its clock, of the thread that came last. A hint, for group commit.
   std::atomic<std::uint64_t> line_waits_for;
-  std::uint64_t reserved4_zero[3];
+  std::uint64_t stack_start;  // identity, with pid and start_time
+  std::uint64_t reserved4_zero[2];
   // lines 8 to 11: counts as they were when the participant came
   alignas(64) std::atomic<std::uint64_t> counts_before[kCountsMax];
 
@@ -117,8 +118,8 @@ struct alignas(64) Participant {
     return count(Count::kBegins) + count(Count::kQueries) != ended;
   }
   // REQUIRES: the slot cannot change hands meanwhile (it is one's own, or the folder lock is held).
-  [[nodiscard]] bool is_alive() const noexcept { return platform::alive({pid, start_time}); }
-  // Is this slot that of a process that has ended without detaching? Without the folder lock a process may detach and another attach
+  [[nodiscard]] bool is_alive() const noexcept { return platform::alive({pid, start_time, stack_start}); }
+  // Is this slot that of a process that has ended, or runs another program, without detaching? Without the folder lock a process may detach and another attach
   // while we look: the incarnation, written before pid and start time, tells. Async-signal-safe.
   [[nodiscard]] bool is_gone() const noexcept {
     const std::uint64_t seen = incarnation.load(std::memory_order_acquire);

@@ -1,0 +1,144 @@
+// hierarchy/retry.cpp -- tmh::retry(): the sleep between two attempts.
+#include "hierarchy/retry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "hierarchy/domain_impl.h"
+#include "hierarchy/site_impl.h"
+#include "levels/line/rtm.h"
+#include "platform/failure.h"
+
+namespace tmh {
+
+namespace detail {
+
+using platform::fail;
+
+namespace {
+Errc fail_unmapped() noexcept { return fail(Errc::kNotMapped, "unmapped while retry() waited for a change in it"); }
+}  // namespace
+
+bool LineReads::OfSegment::holds(const LineWord *word) const noexcept {
+  // acquire: pairs with add_segment()
+  const std::uint64_t lines = segment->bytes.load(std::memory_order_acquire) / kLineBytes;
+  return word >= segment->words && word < segment->words + lines;
+}
+
+bool LineReads::OfSegment::is_mapped() const noexcept {
+  return segment->mappings.load(std::memory_order_relaxed) == mapping;  // LineUsers orders it
+}
+
+bool LineReads::OfSegment::is_changed() const noexcept {
+  return std::any_of(reads.begin(), reads.end(), [](const LineSeen &read) {
+    return read.word->load(std::memory_order_acquire) != read.seen;  // acquire: as a read's
+  });
+}
+
+LineReads::OfSegment &LineReads::of_segment(const line::LineMemory &memory, const LineWord *word) {
+  for (OfSegment &known : segments_)
+    if (known.holds(word)) return known;
+  for (std::uint32_t number = 0;; ++number) {
+    const line::LineSegment &segment = memory.segment(number);
+    OfSegment found{&segment, segment.mappings.load(std::memory_order_relaxed), {}};
+    if (found.holds(word)) return segments_.emplace_back(std::move(found));
+  }
+}
+
+LineReads::LineReads(const line::LineMemory &memory, std::span<const LineSeen> reads) {
+  for (const LineSeen &read : reads) of_segment(memory, read.word).reads.push_back(read);
+}
+
+void LineReads::await_change(DomainImpl &domain) const {
+  bool is_unmapped = false;
+  sleep_until([&] {
+    if (domain.enter_lines() != Errc::kOk) return true;
+    bool is_changed = false;
+    is_unmapped = false;
+    for (const OfSegment &segment : segments_) {
+      if (!segment.is_mapped())
+        is_unmapped = true;
+      else if (segment.is_changed())
+        is_changed = true;
+    }
+    LineUsers::leave();
+    if (is_changed) is_unmapped = false;  // perhaps it says that the other segment is gone
+    return is_changed || is_unmapped;
+  });
+  if (is_unmapped) check(fail_unmapped());
+}
+
+bool DomainImpl::are_mapped(const page::Engine::SegmentSet &wanted) const noexcept {
+  page::Engine::SegmentSet mapped;
+  const std::scoped_lock guard(segments_mutex_);
+  for (const auto &segment : segments_) mapped.set(segment->number);
+  return (wanted & ~mapped).none();
+}
+
+// Level 1 changes what an instance of level 2 has read only after a release, which moves the clock as well.
+Errc DomainImpl::await_change() noexcept {
+  if (usable() != Errc::kOk || runs_here()) return Errc::kOk;
+  const bool is_last = last_instance.domain == this;
+  const bool by_retry = is_last && last_instance.by_retry;
+  if (by_retry && !page_reads.is_exact) {
+    exact_reads_of = this;  // the next attempt, which begins at once, will know
+    return Errc::kOk;
+  }
+  std::uint64_t seen = last_instance.snapshot;
+  if (!is_last) {
+    const auto open = keep_open();
+    if (usable() != Errc::kOk) return Errc::kOk;
+    seen = engine_->snapshot();
+  }
+  const std::uint64_t epoch = segments_epoch();
+  bool is_unmapped = false;
+  sleep_until([&] {
+    {
+      const auto open = keep_open();  // a close by another thread waits for one look
+      // acquire: as a begin's
+      if (usable() != Errc::kOk || memory_->state().clock.load(std::memory_order_acquire) != seen) return true;
+    }
+    // By hand it is not known what has been read: then any unmapping may have been its.
+    if (!by_retry) return segments_epoch() != epoch;
+    is_unmapped = !are_mapped(page_reads.segments);
+    return is_unmapped;
+  });
+  // A close unmaps, too: then it is the next begin that says why it fails.
+  return is_unmapped && usable() == Errc::kOk ? fail_unmapped() : Errc::kOk;
+}
+
+// REQUIRES the runner's mutex. While the domain's clock stands, the attempt will touch what the one before has.
+Errc DomainImpl::begin_exact_reads(page::Engine &engine) noexcept {
+  exact_reads_of = nullptr;
+  // acquire: as a begin's
+  const bool is_changed = memory_->state().clock.load(std::memory_order_acquire) != last_instance.snapshot;
+  if (!is_changed && !are_mapped(page_reads.segments)) return fail_unmapped();
+  engine.forget_kept();
+  return Errc::kOk;
+}
+
+void raise_nothing_read() {
+  fail(Errc::kNothingRead, "retry() would sleep for ever");
+  raise(Errc::kNothingRead);
+}
+
+}  // namespace detail
+
+void retry() {
+  detail::require_instance("retry()");
+  if (detail::hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kRetry);
+  if (detail::line_run.depth == 0) {
+    if (detail::irrevocable_here()) {
+      platform::fail(Errc::kNestedMisuse, "retry() in an irrevocable instance");
+      detail::raise(Errc::kNestedMisuse);
+    }
+    detail::note_page_reads_here();
+    throw detail::RetryNow{};
+  }
+  line::SoftwareThread &thread = *detail::line_run.thread;
+  if (!thread.is_doomed() && thread.reads().empty()) detail::raise_nothing_read();
+  detail::retry_wanted = true;
+  thread.fail(AbortCause::kUser);
+}
+
+}  // namespace tmh

@@ -1,0 +1,60 @@
+// hierarchy/retry.h -- what a sleeping retry() waits for.
+// Shape:     at level 1 the words of the lines that it has read; at level 2 the domain's clock, and which segments it has read.
+// Sharing:   of the thread that sleeps. Other threads may unmap and close meanwhile: each look is protected by itself, the sleep is not.
+// Source:    Harris, Marlow, Peyton Jones, Herlihy, Composable Memory Transactions, 2005 (retry; blocked for ever is an exception there, too).
+#pragma once
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tmh/detail/line_access.hpp>
+
+#include "levels/line/line_memory.h"
+
+namespace tmh::detail {
+
+class DomainImpl;
+
+// Nobody is woken: a change is seen within a millisecond.
+template <class Look>
+void sleep_until(Look look) {
+  constexpr long kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;
+  for (long pause_ns = kPauseNsMin; !look(); pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
+    const timespec pause{0, pause_ns};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+// What an instance at level 1 has read.
+class LineReads {
+ public:
+  // REQUIRES: this thread is inside (LineUsers), and the instance has been.
+  LineReads(const line::LineMemory &memory, std::span<const LineSeen> reads);
+  // Returns when a line has changed, or the domain is closed. REQUIRES: not inside. Throws Error(kNotMapped): a segment of theirs is unmapped, and
+  // nothing in the others has changed.
+  void await_change(DomainImpl &domain) const;
+
+ private:
+  // Those of one segment, as it was mapped when they were read.
+  struct OfSegment {
+    const line::LineSegment *segment;
+    std::uint32_t mapping;
+    std::vector<LineSeen> reads;
+    [[nodiscard]] bool holds(const LineWord *word) const noexcept;
+    [[nodiscard]] bool is_mapped() const noexcept;
+    [[nodiscard]] bool is_changed() const noexcept;
+  };
+  [[nodiscard]] OfSegment &of_segment(const line::LineMemory &memory, const LineWord *word);
+
+  std::vector<OfSegment> segments_;
+};
+
+// REQUIRES an instance of level 2 of this thread: notes what it has read for await_change(). Throws Error(kNothingRead).
+void note_page_reads_here();
+[[noreturn]] void raise_nothing_read();
+
+}  // namespace tmh::detail

@@ -1,0 +1,171 @@
+// tests/retry_test.cpp -- retry() that nothing would wake, and what other threads take away while it sleeps.
+// Invariants: (1) an instance that has read nothing gets kNothingRead at once, whatever stays mapped from earlier ones. (2) who sleeps while another
+//             thread unmaps what it has read gets kNotMapped, while another thread closes the domain kNotInitialized. (3) no other unmapping is
+//             its business, nor one that a change which it has waited for announces.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include <tmh/tmh.hpp>
+
+#include "tests/support/children.h"
+#include "tests/support/stage.h"
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+namespace {
+
+using Word = field<std::uint64_t>;
+
+// Where and with which tracking the sleeper's instances run. By hand: atomically(domain, body).
+struct Play {
+  const char *name;
+  const char *escalation;
+  Tracking tracking = Tracking::kAuto;
+  ThreadViewUse views = ThreadViewUse::kNever;
+  [[nodiscard]] bool is_of_domain() const { return *escalation == 0; }
+};
+constexpr Play kPlays[] = {{"lines", "never"},
+                           {"pages", "always"},
+                           {"signalpages", "always", Tracking::kSignal},
+                           {"signalhotpages", "always", Tracking::kSignalHot},
+                           {"threadviews", "always", Tracking::kAuto, ThreadViewUse::kAlways},
+                           {"plain", ""},
+                           {"plainsignal", "", Tracking::kSignal}};
+
+class RetryTest : public testing::TestWithParam<Play> {
+ protected:
+  // In a child: a sleeper that is never woken must not outlive the test.
+  void open() {
+    DomainOptions options;
+    options.levels = Levels::kHybrid;
+    options.tracking = GetParam().tracking;
+    options.thread_views = GetParam().views;
+    domain_ = Domain::open(folder_.path(), options);
+    first_ = map("first.raw");
+    second_ = map("second.raw");
+    one_ = reinterpret_cast<Word *>(first_.data());
+    two_ = reinterpret_cast<Word *>(second_.data());
+  }
+  [[nodiscard]] Segment map(const char *file) const {
+    SegmentOptions raw;
+    raw.layout = Layout::kRaw;
+    raw.size_bytes = raw.max_bytes = 4 * kPageBytes;
+    return domain_.map(file, raw);
+  }
+  void touch_both() const {
+    run([&] {
+      one().store(one().load());
+      two().store(two().load());
+    });
+  }
+  void run(const std::function<void()> &body) const {
+    if (GetParam().is_of_domain())
+      atomically(domain_, body);
+    else
+      atomically(Site(domain_, "waits", GetParam().escalation), body);
+  }
+  // Runs the body in a thread that has touched both segments before; `meanwhile` once the body has run so often. error: what comes of it.
+  void run_beside(const std::function<void()> &body, int runs, const std::function<void()> &meanwhile, Errc error) {
+    std::thread sleeper([&] {
+      for (int i = 0; i < 3; ++i) touch_both();
+      const auto counted = [&] {
+        ++runs_;
+        body();
+      };
+      if (error == Errc::kOk)
+        run(counted);
+      else
+        expect_error(error, [&] { run(counted); });
+    });
+    EXPECT_TRUE(poll_until([&] { return runs_.load() >= runs; }));
+    meanwhile();
+    sleeper.join();
+  }
+  // Once more, to learn what it reads, where pages stay mapped.
+  [[nodiscard]] int runs_until_asleep() const {
+    const Tracking tracking = domain_.tracking().tracking;
+    const bool keeps = tracking == Tracking::kKernelHot || tracking == Tracking::kSignalHot;
+    return keeps && std::string(GetParam().escalation) != "never" ? 2 : 1;
+  }
+  [[nodiscard]] Word &one() const { return *one_; }
+  [[nodiscard]] Word &two() const { return *two_; }
+
+  TempFolder folder_;
+  Domain domain_;
+  Segment first_, second_;
+  std::atomic<int> runs_{0};
+  Word *one_ = nullptr, *two_ = nullptr;
+};
+
+TEST_P(RetryTest, OfAnInstanceThatHasReadNothingIsRefused) {
+  expect_child("is told", [&] {
+    open();
+    run([&] { one() = one() + 1; });  // stays mapped, where pages do
+    expect_error(Errc::kNothingRead, [&] { run([] { retry(); }); });
+    EXPECT_EQ(query(domain_, [&] { return one().load(); }), 1U);
+    expect_error(Errc::kEndWithoutBegin, [] { retry(); });
+  });
+}
+
+TEST_P(RetryTest, EndsWhenWhatItHasReadIsUnmapped) {
+  expect_child("is told", [&] {
+    open();
+    run_beside(
+        [&] {
+          if (one().load() + two().load() == 0) retry();
+        },
+        1, [&] { domain_.unmap(second_); }, Errc::kNotMapped);
+  });
+}
+
+TEST_P(RetryTest, EndsWhenTheDomainIsClosed) {
+  expect_child("is told", [&] {
+    open();
+    run_beside(
+        [&] {
+          if (one().load() == 0) retry();
+        },
+        1, [&] { Domain(domain_).close(); }, Errc::kNotInitialized);
+  });
+}
+
+TEST_P(RetryTest, SleepsOnWhenAnotherSegmentIsUnmapped) {
+  expect_child("sleeps on", [&] {
+    open();
+    const auto unmap_and_wake = [&] {
+      domain_.unmap(second_);
+      run([&] { one().store(1); });
+    };
+    run_beside(
+        [&] {
+          if (one().load() == 0) retry();
+        },
+        runs_until_asleep(), unmap_and_wake, Errc::kOk);
+  });
+}
+
+TEST_P(RetryTest, ChangeThatAnnouncesTheUnmappingWakes) {
+  expect_child("wakes", [&] {
+    open();
+    const auto announce_and_unmap = [&] {
+      run([&] { one().store(1); });
+      domain_.unmap(second_);
+    };
+    run_beside(
+        [&] {
+          if (one().load() == 0 && two().load() == 0) retry();
+        },
+        1, announce_and_unmap, Errc::kOk);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, RetryTest, testing::ValuesIn(kPlays),
+                         [](const auto &play) { return std::string(play.param.name); });
+
+}  // namespace
+}  // namespace tmh::test
