@@ -192,6 +192,9 @@ void Attempts::begin() {
     runs_at_ = RunsAt::kOuter;
     return;
   }
+  // Of another domain, at level 2. That refuses it, with its reason; level 1 would commit this one apart from the outer one, and again each time
+  // that it runs.
+  if (page_instance_here()) check(domain.begin(kind_ == Kind::kQuery));
   if (kind_ == Kind::kQuery) {
     escalated_ = true;
   } else if (runs_at_ == RunsAt::kNothing && domain.lines() != nullptr) {
@@ -203,10 +206,7 @@ void Attempts::begin() {
     if (escalated_) site.learn(learned);
     if (site.line_kind() == DomainImpl::LineKind::kNone) escalated_ = true;
   }
-  if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_) {
-    if (page_instance_here()) escalated_ = true;  // of another domain: level 2 refuses it, with its reason
-    if (!escalated_ && begin_hardware()) return;
-  }
+  if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_ && begin_hardware()) return;
   if (domain.lines() == nullptr || escalated_) {
     runs_at_ = RunsAt::kPages;
     ticks_ = platform::ticks();

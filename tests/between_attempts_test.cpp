@@ -1,7 +1,9 @@
 // tests/between_attempts_test.cpp -- hybrid domains: what the user's code does to an instance from outside its attempts: actions that run
 // instances, exceptions that it makes of an abort, a fork in the body.
+//             Instances of another domain in the body.
 // Invariants: (1) why an attempt failed, and what retry() waits for, is the attempt's, whatever its actions run in between. (2) an exception of an
 //             attempt that was aborted does not leave atomically(). (3) a forked child is told that it is detached.
+//             (4) an instance begins in no other domain's.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -192,6 +194,51 @@ TEST_F(BetweenAttemptsTest, ExceptionMadeOfAnAbortDoesNotLeave) {
   });
   EXPECT_EQ(bodies, 2);
   EXPECT_EQ(site.report().line_aborts, 1U);
+}
+
+// Level 1 of the inner domain knows nothing of the outer one: it would commit what the outer instance rolls back, or runs again.
+TEST_F(BetweenAttemptsTest, InstanceOfAnotherDomainIsRefusedAtEitherLevel) {
+  expect_child("refuses", [&] {
+    open();
+    const TempFolder elsewhere;
+    DomainOptions hybrid;
+    hybrid.levels = Levels::kHybrid;
+    const Domain other = Domain::open(elsewhere.path(), hybrid);
+    const Site inner(other, "inner", "never");
+    for (const char *const level : {"always", "on-capacity"}) {
+      const Site outer(domain_, level, level);
+      expect_error(Errc::kNestedMisuse, [&] {
+        atomically(outer, [&] {
+          ++word(0);
+          atomically(inner, [] {});
+        });
+      });
+    }
+    expect_error(Errc::kNestedMisuse, [&] { atomically(domain_, [&] { atomically(inner, [] {}); }); });
+    expect_error(Errc::kNestedMisuse, [&] { query(domain_, [&] { atomically(inner, [] {}); }); });
+    EXPECT_EQ(inner.report().line_commits, 0U);
+    EXPECT_EQ(committed(0), 0U);
+  });
+}
+
+// In a view of the thread's own the inner one's end took the view away: the rest of the body touched the process's, outside every instance.
+TEST_F(BetweenAttemptsTest, InstanceInAViewOfItsOwnSurvivesARefusedOneOfAnotherDomain) {
+  expect_child("goes on", [&] {
+    setenv("TMH_THREAD_VIEWS", "always", 1);
+    open();
+    const TempFolder elsewhere;
+    DomainOptions hybrid;
+    hybrid.levels = Levels::kHybrid;
+    const Domain other = Domain::open(elsewhere.path(), hybrid);
+    const Site outer(domain_, "outer", "always"), inner(other, "inner", "never");
+    atomically(outer, [&] {
+      ++word(0);
+      expect_error(Errc::kNestedMisuse, [&] { atomically(inner, [] {}); });
+      ++word(1);
+    });
+    EXPECT_EQ(committed(0), 1U);
+    EXPECT_EQ(committed(1), 1U);
+  });
 }
 
 TEST_F(BetweenAttemptsTest, ChildForkedInABodyCannotCommit) {
