@@ -57,10 +57,13 @@ void await_change_of_lines(const DomainImpl &domain, std::span<const LineSeen> r
   });
 }
 
-// A child inherits the forking thread's instance, which is the parent's.
+// A child inherits the forking thread's instance, which is the parent's; so are its actions. They are kept: what they hold may be locked by a
+// thread that the child does not have, so nobody may destroy it.
 void forget_in_child() noexcept {
   line_run = {};
   line_access = nullptr;
+  static std::vector<Actions> of_parents;
+  if (!actions.on_commit.empty() || !actions.on_abort.empty()) of_parents.push_back(std::exchange(actions, {}));
 }
 [[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, forget_in_child);
 
@@ -297,6 +300,7 @@ bool Attempts::end() {
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
   learn_line_commit(site, thread.context());
+  run_actions(true);      // last: one may close the domain, and its threads with it
   check(unacknowledged);  // as at level 2: committed, and perhaps not durable
   return true;
 }

@@ -261,5 +261,37 @@ TEST_F(BetweenAttemptsTest, ChildForkedInABodyCannotCommit) {
   EXPECT_EQ(committed(0), 1U);
 }
 
+// The instance is the parent's, and so is what is to be done once it has ended.
+TEST_F(BetweenAttemptsTest, ChildForkedInABodyRunsNoneOfItsActions) {
+  open();
+  const Site site(domain_, "forks", "never");
+  for (const bool at_site : {true, false}) {
+    int actions = 0;
+    pid_t child = -1;
+    const auto body = [&] {
+      on_commit([&] { ++actions; });
+      on_abort([&] { ++actions; });
+      ++word(0);
+      child = fork();
+    };
+    try {
+      if (at_site)
+        atomically(site, body);
+      else
+        atomically(domain_, body);
+    } catch (const Error &) {
+      if (child != 0) throw;
+      const TempFolder elsewhere;
+      const Domain own = Domain::open(elsewhere.path());
+      atomically(own, [] {});
+      _exit(actions);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << (at_site ? "at a site" : "plain");
+    EXPECT_EQ(actions, 1);
+  }
+}
+
 }  // namespace
 }  // namespace tmh::test
