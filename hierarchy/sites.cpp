@@ -296,7 +296,6 @@ bool Attempts::end() {
   if (domain.durable() != nullptr) [[unlikely]]
     unacknowledged = domain.acknowledge_lines(thread.durable_at(), durability_);
   if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kLines);
-  run_actions(true);
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
   learn_line_commit(site, thread.context());

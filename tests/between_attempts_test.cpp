@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -82,6 +83,29 @@ TEST_F(BetweenAttemptsTest, ActionThatClosesTheDomainEndsTheInstance) {
         for (std::uint64_t page = 0; page < kPages; ++page) ++word(page);
       });
     });
+  });
+}
+
+// The first commit at level 1 after an escalation is noted with the thread's context, which goes with the domain.
+TEST_F(BetweenAttemptsTest, ActionThatClosesTheDomainAfterAReturnToLevelOne) {
+  expect_child("returns", [&] {
+    open("1KiB/1/64,read=4");
+    const Site site(domain_, "comes back", "adaptive");
+    const auto update = [&](std::uint64_t pages, const std::function<void()> &then) {
+      atomically(site, [&] {
+        if (then != nullptr) on_commit(then);
+        for (std::uint64_t page = 0; page < pages; ++page) ++word(page);
+      });
+    };
+    int small = 0;
+    update(kPages, nullptr);
+    for (; site.report().de_escalations == 0; ++small) update(1, nullptr);
+    update(kPages, nullptr);
+    for (int i = 1; i < small; ++i) update(1, nullptr);
+    const std::uint64_t at_lines = site.report().line_commits;
+    update(1, [&] { domain_.close(); });
+    EXPECT_EQ(site.report().line_commits, at_lines + 1);
+    EXPECT_EQ(site.report().de_escalations, 2U);
   });
 }
 
