@@ -37,10 +37,13 @@ struct Actions {
 };
 thread_local Actions actions;
 
-// A child inherits the forking thread's instance, which is the parent's.
+// A child inherits the forking thread's instance, which is the parent's; so are its actions. They are kept: what they hold may be locked by a
+// thread that the child does not have, so nobody may destroy it.
 void forget_in_child() noexcept {
   line_run = {};
   line_access = nullptr;
+  static std::vector<Actions> of_parents;
+  if (!actions.on_commit.empty() || !actions.on_abort.empty()) of_parents.push_back(std::exchange(actions, {}));
 }
 [[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, forget_in_child);
 
@@ -186,6 +189,9 @@ void Attempts::begin() {
     runs_at_ = RunsAt::kOuter;
     return;
   }
+  // Of another domain, at level 2. That refuses it, with its reason; level 1 would commit this one apart from the outer one, and again each time
+  // that it runs.
+  if (page_instance_here()) check(domain.begin(kind_ == Kind::kQuery));
   if (kind_ == Kind::kQuery || !site.is_hybrid()) escalated_ = true;
   if (!escalated_) enter_lines();
   if (!escalated_ && runs_at_ == RunsAt::kNothing) {
@@ -197,10 +203,7 @@ void Attempts::begin() {
     if (escalated_) site.learn(learned);
     if (site.line_kind() == DomainImpl::LineKind::kNone) escalated_ = true;
   }
-  if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_) {
-    if (page_instance_here()) escalated_ = true;  // of another domain: level 2 refuses it, with its reason
-    if (!escalated_ && begin_hardware()) return;
-  }
+  if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_ && begin_hardware()) return;
   if (escalated_) {
     leave_lines();
     runs_at_ = RunsAt::kPages;
@@ -293,7 +296,7 @@ bool Attempts::end() {
   count_granted(site);
   learn_line_commit(site, thread.context());
   leave_lines();
-  run_actions(true);
+  run_actions(true);      // last: one may close the domain, and its threads with it
   check(unacknowledged);  // as at level 2: committed, and perhaps not durable
   return true;
 }

@@ -1,13 +1,16 @@
 // tests/between_attempts_test.cpp -- hybrid domains: what the user's code does to an instance from outside its attempts: actions that run
 // instances, exceptions that it makes of an abort, a fork in the body.
+//             Instances of another domain in the body.
 // Invariants: (1) why an attempt failed, and what retry() waits for, is the attempt's, whatever its actions run in between. (2) an exception of an
 //             attempt that was aborted does not leave atomically(). (3) a forked child is told that it is detached.
+//             (4) an instance begins in no other domain's.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -80,6 +83,29 @@ TEST_F(BetweenAttemptsTest, ActionThatClosesTheDomainEndsTheInstance) {
         for (std::uint64_t page = 0; page < kPages; ++page) ++word(page);
       });
     });
+  });
+}
+
+// The first commit at level 1 after an escalation is noted with the thread's context, which goes with the domain.
+TEST_F(BetweenAttemptsTest, ActionThatClosesTheDomainAfterAReturnToLevelOne) {
+  expect_child("returns", [&] {
+    open("1KiB/1/64,read=4");
+    const Site site(domain_, "comes back", "adaptive");
+    const auto update = [&](std::uint64_t pages, const std::function<void()> &then) {
+      atomically(site, [&] {
+        if (then != nullptr) on_commit(then);
+        for (std::uint64_t page = 0; page < pages; ++page) ++word(page);
+      });
+    };
+    int small = 0;
+    update(kPages, nullptr);
+    for (; site.report().de_escalations == 0; ++small) update(1, nullptr);
+    update(kPages, nullptr);
+    for (int i = 1; i < small; ++i) update(1, nullptr);
+    const std::uint64_t at_lines = site.report().line_commits;
+    update(1, [&] { domain_.close(); });
+    EXPECT_EQ(site.report().line_commits, at_lines + 1);
+    EXPECT_EQ(site.report().de_escalations, 2U);
   });
 }
 
@@ -194,6 +220,51 @@ TEST_F(BetweenAttemptsTest, ExceptionMadeOfAnAbortDoesNotLeave) {
   EXPECT_EQ(site.report().line_aborts, 1U);
 }
 
+// Level 1 of the inner domain knows nothing of the outer one: it would commit what the outer instance rolls back, or runs again.
+TEST_F(BetweenAttemptsTest, InstanceOfAnotherDomainIsRefusedAtEitherLevel) {
+  expect_child("refuses", [&] {
+    open();
+    const TempFolder elsewhere;
+    DomainOptions hybrid;
+    hybrid.levels = Levels::kHybrid;
+    const Domain other = Domain::open(elsewhere.path(), hybrid);
+    const Site inner(other, "inner", "never");
+    for (const char *const level : {"always", "on-capacity"}) {
+      const Site outer(domain_, level, level);
+      expect_error(Errc::kNestedMisuse, [&] {
+        atomically(outer, [&] {
+          ++word(0);
+          atomically(inner, [] {});
+        });
+      });
+    }
+    expect_error(Errc::kNestedMisuse, [&] { atomically(domain_, [&] { atomically(inner, [] {}); }); });
+    expect_error(Errc::kNestedMisuse, [&] { query(domain_, [&] { atomically(inner, [] {}); }); });
+    EXPECT_EQ(inner.report().line_commits, 0U);
+    EXPECT_EQ(committed(0), 0U);
+  });
+}
+
+// In a view of the thread's own the inner one's end took the view away: the rest of the body touched the process's, outside every instance.
+TEST_F(BetweenAttemptsTest, InstanceInAViewOfItsOwnSurvivesARefusedOneOfAnotherDomain) {
+  expect_child("goes on", [&] {
+    setenv("TMH_THREAD_VIEWS", "always", 1);
+    open();
+    const TempFolder elsewhere;
+    DomainOptions hybrid;
+    hybrid.levels = Levels::kHybrid;
+    const Domain other = Domain::open(elsewhere.path(), hybrid);
+    const Site outer(domain_, "outer", "always"), inner(other, "inner", "never");
+    atomically(outer, [&] {
+      ++word(0);
+      expect_error(Errc::kNestedMisuse, [&] { atomically(inner, [] {}); });
+      ++word(1);
+    });
+    EXPECT_EQ(committed(0), 1U);
+    EXPECT_EQ(committed(1), 1U);
+  });
+}
+
 TEST_F(BetweenAttemptsTest, ChildForkedInABodyCannotCommit) {
   open();
   const Site site(domain_, "forks", "never");
@@ -212,6 +283,38 @@ TEST_F(BetweenAttemptsTest, ChildForkedInABodyCannotCommit) {
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(committed(0), 1U);
+}
+
+// The instance is the parent's, and so is what is to be done once it has ended.
+TEST_F(BetweenAttemptsTest, ChildForkedInABodyRunsNoneOfItsActions) {
+  open();
+  const Site site(domain_, "forks", "never");
+  for (const bool at_site : {true, false}) {
+    int actions = 0;
+    pid_t child = -1;
+    const auto body = [&] {
+      on_commit([&] { ++actions; });
+      on_abort([&] { ++actions; });
+      ++word(0);
+      child = fork();
+    };
+    try {
+      if (at_site)
+        atomically(site, body);
+      else
+        atomically(domain_, body);
+    } catch (const Error &) {
+      if (child != 0) throw;
+      const TempFolder elsewhere;
+      const Domain own = Domain::open(elsewhere.path());
+      atomically(own, [] {});
+      _exit(actions);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << (at_site ? "at a site" : "plain");
+    EXPECT_EQ(actions, 1);
+  }
 }
 
 }  // namespace
