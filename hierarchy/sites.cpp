@@ -60,7 +60,7 @@ void await_change_of_lines(const DomainImpl &domain, std::span<const LineSeen> r
 // A child inherits the forking thread's instance, which is the parent's.
 void forget_in_child() noexcept {
   line_run = {};
-  line_access = nullptr;
+  line_access.leave();
 }
 [[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, forget_in_child);
 
@@ -233,7 +233,7 @@ void Attempts::begin() {
 
 // Domains without early release: nothing is read before it is durable.
 void Attempts::await_snapshot() {
-  const Errc error = site_.impl_->domain().durable()->log().wait_lower(line_run.thread->rv);
+  const Errc error = site_.impl_->domain().durable()->log().wait_lower(line_run.thread->snapshot());
   if (error == Errc::kOk) return;
   line_run.depth = 0;
   line_run.thread->abandon();

@@ -45,6 +45,11 @@ bool SoftwareThread::wait_until_changed(const LineWord &word, std::uint64_t seen
   return true;
 }
 
+// Before another attempt, holding nothing.
+void SoftwareThread::wait_for_blocker() noexcept {
+  if (blocked_on_ != nullptr) static_cast<void>(wait_until_changed(*blocked_on_, blocked_seen_));
+}
+
 void SoftwareThread::suspect_context(std::uint32_t number) noexcept {
   if (number >= kContextsMax) return;  // bytes of shared memory are not believed
   // acquire: pairs with take_context()
