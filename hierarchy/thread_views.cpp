@@ -209,6 +209,9 @@ void ThreadView::enter() noexcept {
   is_doomed_ = false;
   line_access.owner = this;
   line_access.is_in_pages = true;
+  line_access.line = kNoLine;
+  line_access.written = ~std::uint64_t{0};
+  line_access.words = nullptr;
   show_place();
 }
 

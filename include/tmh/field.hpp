@@ -1,6 +1,6 @@
 // include/tmh/field.hpp -- tmh::field<T>: a member of a shared structure whose loads and stores go through the running instance.
 // Shape:     exactly a T. In an instance of level 1 (software lines) each access goes through it; otherwise, when pages or RTM run the
-//            instance or none runs, an access is a plain one, after predictable branches. So one body runs at every level.
+//            instance or none runs, an access is a plain one, after one predictable branch. So one body runs at every level.
 // Invariant: sizeof and alignment are T's size: a field never straddles two lines.
 // Caveat:    (1) Copying a field copies nothing by accident: the copy constructor is deleted; `T value = object.field` loads, and
 //            `a.field = b.field` loads and stores. Structures of fields can therefore not be copied by memcpy or by default. (2) A field
@@ -34,8 +34,18 @@ class alignas(sizeof(T)) field {
     return *this;
   }
 
-  [[nodiscard]] T load() const { return detail::line_load(detail::line_access, &value_); }
-  void store(const T &value) { detail::line_store(detail::line_access, &value_, value); }
+  [[nodiscard]] T load() const {
+    if (detail::LineAccess &access = detail::line_access; access.owner != nullptr)
+      return detail::line_load(access, &value_);
+    return value_;
+  }
+  void store(const T &value) {
+    if (detail::LineAccess &access = detail::line_access; access.owner != nullptr) {
+      detail::line_store(access, &value_, value);
+    } else {
+      value_ = value;
+    }
+  }
 
   operator T() const { return load(); }  // NOLINT(google-explicit-constructor): a field reads as its value
   field &operator=(const T &value) {

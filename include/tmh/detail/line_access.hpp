@@ -1,9 +1,9 @@
 // include/tmh/detail/line_access.hpp -- the part of an instrumented instance that is inline in its user's code: a load of one word. Not for
 // direct use; tmh::field<T> is the interface.
-// Shape:     plain words, one object per thread, thread-local as it is: a pointer to it would be one more load in each access. As it is at
-//            first, all memory is one segment without line words at its own place, so accesses are plain ones. The instance that runs is its
-//            owner and fills it: of level 1 levels/line/software.h; of level 2 in a view of the thread's own hierarchy/thread_views.h, which has
-//            no line words, so that an access is a plain one elsewhere.
+// Shape:     plain words, one object per thread, thread-local as it is: a pointer to it would be one more load in each access. The instance
+//            that runs is its owner and fills it: of level 1 levels/line/software.h; of level 2 in a view of the thread's own
+//            hierarchy/thread_views.h, which has no line words, so that an access is a plain one elsewhere. Without an owner accesses are
+//            plain ones, and nothing else here means anything.
 // Invariant: while `bytes` is not 0, every logged line was unlocked, not U and not newer than `rv` when it was read, and a line whose bit in
 //            `written` is 0 has not been written, nor has `line`. What needs more (other segments, a capacity model, an aborted instance) sets
 //            `bytes` to 0.
@@ -34,30 +34,24 @@ struct LineSeen {
 inline constexpr std::uintptr_t kNoLine = ~std::uintptr_t{0};
 
 struct LineAccess {
+  void *owner = nullptr;  // line::SoftwareThread, or ThreadView; null: no instance runs that needs this
   // In the view: the line read last; kNoLine: every access takes a longer way.
   std::uintptr_t line = kNoLine;
   LineSeen last{};  // what log_top holds, too: the shortest way needs no look at the log
   // Of the segment used last. Modulo 2^64; level 2: the thread's view minus the process's.
   std::uintptr_t home_minus_view = 0;
   std::uintptr_t view = 0;
-  std::uint64_t bytes = ~std::uint64_t{0};  // 0: every access takes the long way
-  // Bit (line of the segment % 64): maybe in the redo log. Without line words all are 1.
+  std::uint64_t bytes = 0;  // 0: every access takes the long way
+  // Bit (line of the segment % 64): maybe in the redo log. Level 2: all are 1.
   std::uint64_t written = ~std::uint64_t{0};
-  const LineWord *words = nullptr;  // null: an access is a plain one
+  const LineWord *words = nullptr;  // level 2: null
   std::uint64_t rv = 0;             // snapshot: a value of the line clock
   LineSeen *log_top = nullptr;      // newest entry; the first one is a mark that names no line
   LineSeen *log_end = nullptr;      // last entry that there is room for
-  void *owner = nullptr;            // line::SoftwareThread, or ThreadView; null: no instance runs that needs this
   bool is_in_pages = false;         // an instance of level 2 in the thread's own view
 
-  // The instance has ended: accesses are plain ones.
+  // The instance has ended.
   void leave() noexcept {
-    line = kNoLine;
-    home_minus_view = 0;
-    view = 0;
-    bytes = ~std::uint64_t{0};
-    written = ~std::uint64_t{0};
-    words = nullptr;
     owner = nullptr;
     is_in_pages = false;
   }
