@@ -188,6 +188,7 @@ void HardwareLines::open_run(PageId first, std::uint64_t count) noexcept {
   if (view == nullptr) return;
   const auto index = static_cast<std::uint64_t>(storage::page_index(first));
   std::byte *at = view->view + storage::page_offset(first);
+  if (count > 1) platform::read_in(at, count * kPageBytes);
   const bool all = platform::populate(at, count * kPageBytes, true);
   bool any_new = false;
   for (std::uint64_t i = 0; i < count; ++i) {

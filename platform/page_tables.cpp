@@ -66,6 +66,7 @@ bool populate(void *begin, std::uint64_t bytes, bool for_writing) noexcept {
   constexpr int kMadvPopulateRead = 22, kMadvPopulateWrite = 23;  // Linux 5.14
   return madvise(begin, bytes, for_writing ? kMadvPopulateWrite : kMadvPopulateRead) == 0;
 }
+void read_in(void *begin, std::uint64_t bytes) noexcept { madvise(begin, bytes, MADV_WILLNEED); }
 void drop(void *begin, std::uint64_t bytes) noexcept { madvise(begin, bytes, MADV_DONTNEED); }
 
 PageMap::~PageMap() {

@@ -30,6 +30,9 @@ class FaultAroundSwitch {
 [[nodiscard]] bool guard_remove(void *begin, std::uint64_t bytes) noexcept;
 // Maps every page of the range now, as a load or a store by this thread would. False: not supported (Linux 5.14), or no memory.
 [[nodiscard]] bool populate(void *begin, std::uint64_t bytes, bool for_writing) noexcept;
+// Pages of a mapped file that are not in memory are read, all at once, as single pages (no large folios); nothing is mapped. A hint, for
+// mappings whose faults read nothing ahead.
+void read_in(void *begin, std::uint64_t bytes) noexcept;
 // Private copies in the range are discarded; the next touch maps the file's page again. Guards stay.
 void drop(void *begin, std::uint64_t bytes) noexcept;
 

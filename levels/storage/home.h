@@ -46,7 +46,7 @@ class Home {
   [[nodiscard]] bool map_pages_again(std::byte *at, std::uint64_t offset_bytes, std::uint64_t bytes,
                                      bool accessible) const noexcept;
   // A shared, writable mapping of the whole reserve, no page present, at an address that differs from `view` by a multiple of 1 GiB: moving it
-  // to `view` moves page tables whole.
+  // to `view` moves page tables whole. Its faults read nothing ahead: platform::read_in().
   [[nodiscard]] Errc map_parked(std::uintptr_t view, std::byte **parked) noexcept;
 
   // Does a load from a hole of home take a block? Has anything ever been stored there? Async-signal-safe.
