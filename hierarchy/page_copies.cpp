@@ -12,6 +12,7 @@
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
+#include "platform/readahead.h"
 #include "platform/steps.h"
 
 namespace tmh::detail {
@@ -37,6 +38,7 @@ class PageCopies {
     indexes_.reserve(kBufferPages);
     if (const Errc error = home_.open(memory_.home_path(segment_), platform::DiskFile::Mode::kRead); error != Errc::kOk)
       return error;
+    platform::read_without_readahead(home_.fd());
     return file_.open(memory_.segment_path(record()), platform::DiskFile::Mode::kReadWrite);
   }
   [[nodiscard]] Errc add(std::uint64_t index) noexcept {

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "platform/failure.h"
+#include "platform/readahead.h"
 
 namespace tmh::platform {
 
@@ -44,6 +45,7 @@ Errc copy_range(int in, off_t at, off_t end, int out, off_t from, const std::str
 }  // namespace
 
 Errc copy_data(int in, std::uint64_t from, std::uint64_t bytes, int out, const std::string &to) noexcept {
+  read_without_readahead(in);  // its owner may be storing to it
   const auto begin = static_cast<off_t>(from), end = static_cast<off_t>(from + bytes);
   for (off_t at = begin; at < end;) {
     const off_t data = lseek(in, at, SEEK_DATA);

@@ -13,6 +13,7 @@
 #include <cerrno>
 
 #include "platform/failure.h"
+#include "platform/readahead.h"
 
 namespace tmh::platform {
 
@@ -56,9 +57,7 @@ Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::ui
   base_ = static_cast<std::byte *>(at);
   bytes_max_ = bytes_max;
   madvise(at, bytes_max, MADV_DONTFORK);  // a forked child is no participant and must not change our state
-  // Reading ahead makes large folios, and the first store to one asks for blocks of all of it, also of pages that nobody has reserved: SIGBUS on
-  // a full disk.
-  if (blocks == Blocks::kSparse) madvise(at, bytes_max, MADV_RANDOM);
+  if (blocks == Blocks::kSparse) keep_off_holes(at, 0, bytes_max, 0);
   return Errc::kOk;
 }
 

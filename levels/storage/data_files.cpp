@@ -10,6 +10,7 @@
 
 #include "platform/failure.h"
 #include "platform/files.h"
+#include "platform/readahead.h"
 
 namespace tmh::storage {
 
@@ -70,6 +71,8 @@ Errc DataFiles::open(Target *target, const SegmentRecordV1 &record) noexcept {
   void *at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, target->file.fd(),
                   static_cast<off_t>(target->offset_bytes + target->first_offset));
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
+  platform::keep_off_holes(at, 0, bytes,
+                           platform::readahead_bytes(target->file.fd(), target->offset_bytes + target->first_offset));
   target->mapped_bytes = bytes;
   target->base = static_cast<std::byte *>(at);
   return Errc::kOk;

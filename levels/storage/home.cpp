@@ -12,6 +12,7 @@
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/files.h"
+#include "platform/readahead.h"
 
 namespace tmh::storage {
 
@@ -49,10 +50,14 @@ void *Home::map_here(void *address, int protection, int flags) const noexcept {
 }
 
 Errc Home::map() noexcept {
-  loads_take_blocks_ = platform::loads_take_blocks(home_fd_ >= 0 ? home_fd_ : fd_);
+  const bool is_separate = home_fd_ >= 0;
+  loads_take_blocks_ = platform::loads_take_blocks(is_separate ? home_fd_ : fd_);
+  readahead_bytes_ =
+      is_separate ? platform::readahead_bytes(home_fd_, 0) : platform::readahead_bytes(fd_, offset_bytes_);
   void *at = map_here(nullptr, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping the home of " + path_);
   madvise(at, max_bytes_, MADV_DONTFORK);
+  platform::keep_off_holes(at, 0, max_bytes_, readahead_bytes_);
   base_ = static_cast<std::byte *>(at);
   return Errc::kOk;
 }
@@ -128,20 +133,21 @@ Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view) n
     munmap(at, max_bytes_);
     return Errc::kAddressInUse;
   }
-  advise_view(at, max_bytes_);
+  advise_view(at, 0, max_bytes_);
   *view = static_cast<std::byte *>(at);
   return Errc::kOk;
 }
 
-void Home::advise_view(void *at, std::uint64_t bytes) noexcept {
+void Home::advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept {
   madvise(at, bytes, MADV_NOHUGEPAGE);  // tracking is by 4 KiB pages
   madvise(at, bytes, MADV_DONTFORK);    // a child is no participant; sharing would also make our stores copy
+  platform::keep_off_holes(at, offset_bytes, bytes, readahead_bytes_);
 }
 
 Errc Home::map_view_again(std::byte *view) noexcept {
   void *at = map_here(view, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping a view");
-  advise_view(at, max_bytes_);
+  advise_view(at, 0, max_bytes_);
   return Errc::kOk;
 }
 
@@ -152,7 +158,7 @@ bool Home::map_pages_again(std::byte *at, std::uint64_t offset_bytes, std::uint6
   if (mmap(at, bytes, protection, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, is_separate ? home_fd_ : fd_,
            static_cast<off_t>(offset_bytes + (is_separate ? 0 : offset_bytes_))) == MAP_FAILED)
     return false;
-  advise_view(at, bytes);
+  advise_view(at, offset_bytes, bytes);
   return true;
 }
 
@@ -174,10 +180,11 @@ Errc Home::map_parked(std::uintptr_t view, std::byte **parked) noexcept {
     munmap(room, bytes);
     return error;
   }
-  advise_view(at, max_bytes_);
+  advise_view(at, 0, max_bytes_);
   // Reading ahead makes large folios. Opening a page dirties every block of its folio under the folio's lock, which all processes that open
-  // pages of it want: two of them inserted 0.6 to 0.8 times as fast (bench/README.md, "Search trees").
-  madvise(at, max_bytes_, MADV_RANDOM);
+  // pages of it want: two of them inserted 0.6 to 0.8 times as fast (bench/README.md, "Search trees"). All over, whatever holes there are, so
+  // that it is one mapping: mremap() moves no two at once.
+  platform::keep_off_holes(at, 0, max_bytes_, 0);
   if (wanted != begin) munmap(begin, static_cast<std::uint64_t>(wanted - begin));
   if (wanted + max_bytes_ != begin + bytes)
     munmap(wanted + max_bytes_, static_cast<std::uint64_t>(begin + bytes - (wanted + max_bytes_)));

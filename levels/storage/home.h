@@ -57,7 +57,7 @@ class Home {
   [[nodiscard]] std::uint64_t max_bytes() const noexcept { return max_bytes_; }
 
  private:
-  static void advise_view(void *at, std::uint64_t bytes) noexcept;
+  void advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept;
   [[nodiscard]] Errc set_length(std::uint64_t bytes) noexcept;
   // mmap of the whole reserve of whichever file is home.
   [[nodiscard]] void *map_here(void *address, int protection, int flags) const noexcept;
@@ -69,6 +69,8 @@ class Home {
   std::byte *base_ = nullptr;
   std::uint64_t offset_bytes_ = 0;  // in the data file
   std::uint64_t max_bytes_ = 0;
+  std::uint64_t readahead_bytes_ =
+      0;  // from the segment's begin, of whichever file is home; as it was when that was mapped
   bool loads_take_blocks_ = false;  // of whichever file is home
 };
 
