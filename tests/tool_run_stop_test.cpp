@@ -84,8 +84,12 @@ TEST_P(ToolRunStop, WhileWorkersRunItReportsAndTheFolderIsGone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, ToolRunStop,
-                         ::testing::Values(SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGXFSZ, SIGPROF),
-                         [](const auto &one) { return std::string(sigabbrev_np(one.param)); });
+                         ::testing::Values(SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGXFSZ, SIGPROF, SIGRTMIN,
+                                           SIGRTMAX),
+                         [](const auto &one) {
+                           const char *name = sigabbrev_np(one.param);
+                           return name != nullptr ? std::string(name) : "RT" + std::to_string(one.param);
+                         });
 
 class ToolRunPipe : public ToolRunStop {};
 

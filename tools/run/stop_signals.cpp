@@ -13,6 +13,14 @@ std::atomic<unsigned> stop_count{0};
 std::atomic<int> last_signal{0};
 static_assert(std::atomic<unsigned>::is_always_lock_free && std::atomic<int>::is_always_lock_free);  // for the handler
 
+template <class Visit>
+void visit_signals(const Visit &visit) {
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGSTKFLT, SIGXCPU,
+                           SIGXFSZ, SIGVTALRM, SIGPROF, SIGIO, SIGPWR})
+    visit(signal);
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX && signal < NSIG; ++signal) visit(signal);
+}
+
 void count_signal(int signal) {
   last_signal.store(signal, relaxed);
   stop_count.fetch_add(1, relaxed);
@@ -26,25 +34,26 @@ StopSignals::StopSignals() {
   struct sigaction action {};
   action.sa_handler = count_signal;
   action.sa_flags = SA_RESTART;  // nobody who waits for a lock is told of it
-  for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    (void)sigaction(kSignals[i], nullptr, &before_[i]);
-    if (before_[i].sa_handler != SIG_IGN) (void)sigaction(kSignals[i], &action, nullptr);
-  }
+  visit_signals([&](int signal) {
+    struct sigaction &before = before_[static_cast<std::size_t>(signal)];
+    (void)sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) (void)sigaction(signal, &action, nullptr);
+  });
 }
 
 StopSignals::~StopSignals() {
-  for (std::size_t i = 0; i < kSignals.size(); ++i) (void)sigaction(kSignals[i], &before_[i], nullptr);
+  visit_signals([&](int signal) { (void)sigaction(signal, &before_[static_cast<std::size_t>(signal)], nullptr); });
 }
 
 unsigned StopSignals::count() noexcept { return stop_count.load(relaxed); }
 int StopSignals::last() noexcept { return last_signal.load(relaxed); }
 
 void StopSignals::leave_to_parent() noexcept {
-  for (const int signal : kSignals) {
+  visit_signals([](int signal) {
     struct sigaction now {};
     (void)sigaction(signal, nullptr, &now);
     if (now.sa_handler == count_signal) (void)::signal(signal, SIG_DFL);
-  }
+  });
   for (const int signal : {SIGHUP, SIGINT, SIGQUIT}) (void)::signal(signal, SIG_IGN);
 }
 

@@ -11,11 +11,8 @@ namespace tmh::tools {
 
 class StopSignals {
  public:
-  // Of those that end a process by default, all that can be caught and are no fault of the program's own (SIGSEGV, SIGABRT, ...). Not the real-time
-  // signals, which are a range.
-  static constexpr std::array kSignals = {SIGHUP,    SIGINT,  SIGQUIT, SIGUSR1,   SIGUSR2, SIGPIPE, SIGALRM, SIGTERM,
-                                          SIGSTKFLT, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGIO,   SIGPWR};
-
+  // Those that end a process by default, can be caught, and are no fault of the program's own (SIGSEGV, SIGABRT, ...): these and the real-time
+  // signals, a range that the C library knows when it runs.
   StopSignals();
   ~StopSignals();  // as before
   StopSignals(const StopSignals &) = delete;
@@ -27,7 +24,7 @@ class StopSignals {
   static void leave_to_parent() noexcept;
 
  private:
-  std::array<struct sigaction, kSignals.size()> before_{};
+  std::array<struct sigaction, NSIG> before_{};  // by number
 };
 
 }  // namespace tmh::tools
