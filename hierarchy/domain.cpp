@@ -292,16 +292,22 @@ void Domain::abort() const {
   check(required(impl_).abort());
   detail::run_actions(false);
 }
-void Domain::await_change() const { required(impl_).await_change(); }
+void Domain::await_change() const {
+  detail::DomainImpl &domain = required(impl_);
+  if (!detail::runs_at_lines(domain.lines())) domain.await_change();
+}
 Status Domain::validate() const {
+  detail::DomainImpl &domain = required(impl_);
+  if (detail::runs_at_lines(domain.lines())) return detail::status_at_lines();
   Status status{};
-  check(required(impl_).validate(&status));
+  check(domain.validate(&status));
   return status;
 }
 std::uint32_t Domain::depth() const noexcept { return impl_ == nullptr ? 0 : impl_->depth(); }
 void Domain::advise_now(const void *address, Access access, std::size_t bytes) const {
   if (detail::hardware_run.depth != 0) return;  // RTM finds its lines itself
-  check(required(impl_).advise(address, access, bytes));
+  detail::DomainImpl &domain = required(impl_);
+  if (!detail::runs_at_lines(domain.lines())) check(domain.advise(address, access, bytes));
 }
 void Domain::flush() const {
   detail::with_durable(impl_, [](detail::DurableDomain &durable) { return durable.flush(); });

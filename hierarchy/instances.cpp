@@ -8,6 +8,7 @@
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/latency_sampler.h"
 #include "hierarchy/policies.h"
+#include "hierarchy/site_impl.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 
@@ -321,7 +322,8 @@ std::uint64_t DomainImpl::collect() noexcept {
 
 Errc DomainImpl::set_policy(std::string_view spec) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
-  if (runs_here()) return fail(Errc::kInstanceRunning, "the policy changes between instances");
+  if (runs_here() || runs_at_lines(lines_.get()))
+    return fail(Errc::kInstanceRunning, "the policy changes between instances");
   Policy parsed;
   if (const Errc error = parse(spec, &parsed); error != Errc::kOk) return fail(error, no_policy(spec));
   const std::scoped_lock guard(process_.mutex);

@@ -117,10 +117,11 @@ class Domain {
   // wrote is durable, kBuffered at once. Volatile domains take any. At an inner end it says nothing.
   [[nodiscard]] Status end(Durability durability) const;
   void begin_query() const;
-  void end_query() const;                              // Error(kQueryWrote) names the first byte stored to
-  void abort() const;                                  // rolls back and ends the outermost instance, whatever its depth
-  [[nodiscard]] Status validate() const;               // kFailed is certain; kPending may still fail at the end
-  [[nodiscard]] std::uint32_t depth() const noexcept;  // nesting depth in this thread, 0: no instance
+  void end_query() const;                 // Error(kQueryWrote) names the first byte stored to
+  void abort() const;                     // rolls back and ends the outermost instance, whatever its depth
+  [[nodiscard]] Status validate() const;  // kFailed is certain; kPending may still fail at the end
+  // Nesting depth of this thread's instance of level 2; 0: none, or a site's instance that runs at level 1.
+  [[nodiscard]] std::uint32_t depth() const noexcept;
   // Advice that the pages of [address, address + bytes) will be accessed; never changes a result.
   // Inline up to here, because a hot page's advice costs more to pass on than the page costs to read. While it is idle a wrong
   // argument is not diagnosed either. Errors: kEndWithoutBegin, kNotMapped, kBadArgument.
