@@ -185,7 +185,7 @@ RecoveryInfo recover(const std::string &folder, const RecoverOptions &options = 
 // it may begin another. Actions of nested instances wait for the outermost. An action must not throw. Error: kEndWithoutBegin.
 void on_commit(std::function<void()> action);
 void on_abort(std::function<void()> action);
-// In the body of atomically(): undoes it, sleeps until something that it has read has changed (by any process), and runs it again.
+// In the body of atomically() or query(): undoes it, sleeps until something that it has read has changed (by any process), and runs it again.
 // Ends the body by an exception that is no std::exception. Error: kEndWithoutBegin.
 [[noreturn]] void retry();
 
