@@ -7,6 +7,7 @@
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/site_impl.h"
 #include "platform/failure.h"
+#include "platform/thread_object.h"
 
 namespace tmh {
 
@@ -23,7 +24,7 @@ struct Registry {
   std::vector<std::weak_ptr<SegmentImpl>> segments;
 };
 Registry &known_segments() {
-  static Registry registry;
+  static Registry &registry = *new Registry;  // never gone: a static object may use its segments when the program ends
   return registry;
 }
 
@@ -92,13 +93,15 @@ void deallocate_in(const SegmentImpl &segment, void *pointer, std::size_t bytes)
 
 // Containers allocate often: the last segment is remembered per thread, so that the registry's mutex is seldom taken.
 std::shared_ptr<SegmentImpl> segment_for_heap(const std::byte *base) {
-  thread_local std::weak_ptr<SegmentImpl> last;
-  thread_local std::uint32_t last_generation = 0;  // a forked child must not use its parent's
-  std::shared_ptr<SegmentImpl> segment = last_generation == platform::fork_generation() ? last.lock() : nullptr;
+  struct LastUsed {
+    std::weak_ptr<SegmentImpl> segment;
+    std::uint32_t generation = 0;  // a forked child must not use its parent's
+  };
+  LastUsed &last = platform::ThreadObject<LastUsed>::here();
+  std::shared_ptr<SegmentImpl> segment = last.generation == platform::fork_generation() ? last.segment.lock() : nullptr;
   if (segment == nullptr || segment->base != base) {
     segment = find_segment(base);
-    last = segment;
-    last_generation = platform::fork_generation();
+    last = {segment, platform::fork_generation()};
   }
   if (segment == nullptr) {
     platform::fail(Errc::kNotMapped, "the allocator's segment is not mapped in this process");
@@ -290,16 +293,22 @@ void Domain::abort() const {
   check(required(impl_).abort());
   detail::run_actions(false);
 }
-void Domain::await_change() const { check(required(impl_).await_change()); }
+void Domain::await_change() const {
+  detail::DomainImpl &domain = required(impl_);
+  if (!detail::runs_at_lines(domain.lines())) check(domain.await_change());
+}
 Status Domain::validate() const {
+  detail::DomainImpl &domain = required(impl_);
+  if (detail::runs_at_lines(domain.lines())) return detail::status_at_lines();
   Status status{};
-  check(required(impl_).validate(&status));
+  check(domain.validate(&status));
   return status;
 }
 std::uint32_t Domain::depth() const noexcept { return impl_ == nullptr ? 0 : impl_->depth(); }
 void Domain::advise_now(const void *address, Access access, std::size_t bytes) const {
   if (detail::hardware_run.depth != 0) return;  // RTM finds its lines itself
-  check(required(impl_).advise(address, access, bytes));
+  detail::DomainImpl &domain = required(impl_);
+  if (!detail::runs_at_lines(domain.lines())) check(domain.advise(address, access, bytes));
 }
 void Domain::flush() const {
   detail::with_durable(impl_, [](detail::DurableDomain &durable) { return durable.flush(); });

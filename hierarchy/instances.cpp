@@ -321,7 +321,7 @@ std::uint64_t DomainImpl::collect() noexcept {
 
 Errc DomainImpl::set_policy(std::string_view spec) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
-  if (runs_here()) return fail(Errc::kInstanceRunning, "the policy changes between instances");
+  if (runs_at_any_level()) return fail(Errc::kInstanceRunning, "the policy changes between instances");
   Policy parsed;
   if (const Errc error = parse(spec, &parsed); error != Errc::kOk) return fail(error, no_policy(spec));
   const std::scoped_lock guard(process_.mutex);

@@ -12,6 +12,7 @@
 #include "levels/line/recovery.h"
 #include "platform/failure.h"
 #include "platform/process.h"
+#include "platform/thread_object.h"
 
 namespace tmh::detail {
 
@@ -27,14 +28,14 @@ constexpr long kPauseNsMin = 5'000, kPauseNsMax = 100'000;
 constexpr std::uint64_t kLookPeriodNs = 100'000'000;  // as the engine's: DESIGN 8 allows a second
 
 std::atomic<std::uint64_t> serials{0};
-// By serial: a thread that ends asks whether its domain is still there. Made by the first LineDomain, hence gone after the last one, also
-// when that belongs to a static object.
+// By serial: a thread that ends asks whether its domain is still there. Never gone: the last domain may belong to a static object that was
+// there before the first one.
 struct Living {
   std::mutex mutex;
   std::map<std::uint64_t, LineDomain *> domains;
 };
 Living &living() {
-  static Living all;
+  static Living &all = *new Living;
   return all;
 }
 
@@ -42,11 +43,13 @@ struct ThreadOf {
   std::uint64_t serial;
   line::SoftwareThread *thread;
 };
+constinit thread_local ThreadOf last_used{0, nullptr};
 struct ThreadsHere {
   std::vector<ThreadOf> all;
   std::uint32_t fork_generation = platform::fork_generation();
   ~ThreadsHere() {
     if (fork_generation != platform::fork_generation()) return;
+    last_used = {0, nullptr};
     if (all.empty()) return;
     const std::scoped_lock guard(living().mutex);
     for (const ThreadOf &entry : all) {
@@ -55,8 +58,8 @@ struct ThreadsHere {
     }
   }
 };
-thread_local ThreadsHere threads_here;
-constinit thread_local ThreadOf last_used{0, nullptr};
+// Destructors of the thread's objects may run instances: they find its contexts.
+ThreadsHere &threads_here() { return platform::ThreadObject<ThreadsHere>::here(); }
 }  // namespace
 
 LineDomain::LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross, bool with_hardware)
@@ -149,12 +152,13 @@ void LineDomain::drop(line::SoftwareThread *thread) noexcept {
 
 line::SoftwareThread *LineDomain::thread(Errc *error) noexcept {
   if (last_used.serial == serial_) return last_used.thread;
-  if (threads_here.fork_generation !=
+  ThreadsHere &here = threads_here();
+  if (here.fork_generation !=
       platform::fork_generation()) {  // a child inherits its parent's threads' contexts: not its own
-    threads_here.all.clear();
-    threads_here.fork_generation = platform::fork_generation();
+    here.all.clear();
+    here.fork_generation = platform::fork_generation();
   }
-  for (const ThreadOf &entry : threads_here.all) {
+  for (const ThreadOf &entry : here.all) {
     if (entry.serial != serial_) continue;
     last_used = entry;
     return entry.thread;
@@ -163,7 +167,7 @@ line::SoftwareThread *LineDomain::thread(Errc *error) noexcept {
   *error = made->attach(slot_, memory_.participant(slot_).incarnation.load(std::memory_order_relaxed));
   if (*error != Errc::kOk) return nullptr;
   last_used = {serial_, made.get()};
-  threads_here.all.push_back(last_used);
+  here.all.push_back(last_used);
   const std::scoped_lock guard(threads_mutex_);
   threads_.push_back(std::move(made));
   return last_used.thread;

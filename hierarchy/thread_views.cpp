@@ -12,6 +12,7 @@
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/steps.h"
+#include "platform/thread_object.h"
 
 namespace tmh::detail {
 
@@ -23,14 +24,13 @@ namespace {
 constexpr std::uint64_t kRetryNs = 100'000'000;
 
 std::atomic<std::uint64_t> serials{0};
-// By serial: a thread that ends asks whether its domain is still there. Made by the first ThreadViews, hence gone after the last one, also
-// when that belongs to a static object.
+// By serial: a thread that ends asks whether its domain is still there. Never gone: as in line_domain.cpp.
 struct Living {
   std::mutex mutex;
   std::map<std::uint64_t, ThreadViews *> domains;
 };
 Living &living() {
-  static Living all;
+  static Living &all = *new Living;
   return all;
 }
 
@@ -42,7 +42,6 @@ struct ViewOf {
 struct ViewsHere {
   std::vector<ViewOf> all;
   std::uint32_t fork_generation = platform::fork_generation();
-  ViewsHere() { (void)platform::failure_detail(); }  // made first, so gone after this
   ~ViewsHere() {
     if (fork_generation != platform::fork_generation() || all.empty()) return;
     const std::scoped_lock guard(living().mutex);
@@ -52,10 +51,10 @@ struct ViewsHere {
     }
   }
 };
-thread_local ViewsHere views_here;
 
 // In a child they are its parent's threads'.
 std::vector<ViewOf> &entries_here() {
+  ViewsHere &views_here = platform::ThreadObject<ViewsHere>::here();
   if (views_here.fork_generation != platform::fork_generation()) {
     views_here.all.clear();
     views_here.fork_generation = platform::fork_generation();

@@ -5,13 +5,15 @@
 #include <cstring>
 #include <utility>
 
+#include "platform/thread_object.h"
+
 namespace tmh::platform {
 
 namespace {
-std::string &detail_slot() noexcept {
-  thread_local std::string detail;
-  return detail;
-}
+struct Detail {
+  std::string text;
+};
+std::string &detail_slot() noexcept { return ThreadObject<Detail>::here().text; }
 
 Errc from_errno(int error) noexcept {
   switch (error) {

@@ -151,6 +151,26 @@ TEST_F(BetweenAttemptsTest, RetryAtLevelTwoWaitsForWhatItsAttemptHasRead) {
   });
 }
 
+// It waits, and then sees a later snapshot. Nested, the outer instance does.
+TEST_F(BetweenAttemptsTest, RetryInAQueryWaitsForALaterSnapshot) {
+  expect_child("waits", [&] {
+    open();
+    const Site other(domain_, "other", "never");
+    std::uint64_t wanted = 0;
+    const auto body = [&] {
+      if (word(0) == wanted) return word(0).load();
+      retry();
+    };
+    for (const bool is_nested : {false, true}) {
+      ++wanted;
+      std::thread sets([&] { set_elsewhere(other, 0, wanted); });
+      EXPECT_EQ(is_nested ? atomically(domain_, [&] { return query(domain_, body); }) : query(domain_, body), wanted);
+      EXPECT_EQ(domain_.depth(), 0U);
+      sets.join();
+    }
+  });
+}
+
 // The guard against starvation holds against level 1 as well: the ninth attempt has the turn.
 TEST_F(BetweenAttemptsTest, UpdateWithTheTurnIsNotFailedByLevelOne) {
   constexpr int kEnough = 20;

@@ -351,6 +351,23 @@ TEST_F(HybridTest, RetryWaitsUntilAnotherProcessHasChangedWhatWasRead) {
   EXPECT_EQ(code_of([] { retry(); }), Errc::kEndWithoutBegin);
 }
 
+// The same body runs at either level, so what it asks the library means the same there.
+TEST_F(HybridTest, CallsAboutTheRunningInstanceKnowLevelOne) {
+  const Table table(folder_.path());
+  for (const char *escalation : {"never", "always"}) {
+    SCOPED_TRACE(escalation);
+    const Site site(table.domain, "asks", escalation);
+    atomically(site, [&] {
+      table.domain.advise(&table.word(0), Access::kReadWrite);
+      ++table.word(0);
+      EXPECT_EQ(table.domain.validate(), Status::kPending);
+      EXPECT_EQ(code_of([&] { table.domain.set_policy("self-abort"); }), Errc::kInstanceRunning);
+      table.domain.await_change();
+    });
+    EXPECT_EQ(site.report().line_aborts + site.report().page_aborts, 0U);
+  }
+}
+
 TEST_F(HybridTest, ActionsRunOnceWhenTheOutermostInstanceHasEnded) {
   const Table table(folder_.path());
   for (const char *escalation : {"never", "always"}) {

@@ -123,10 +123,11 @@ class Domain {
   // wrote is durable, kBuffered at once. Volatile domains take any. At an inner end it says nothing.
   [[nodiscard]] Status end(Durability durability) const;
   void begin_query() const;
-  void end_query() const;                              // Error(kQueryWrote) names the first byte stored to
-  void abort() const;                                  // rolls back and ends the outermost instance, whatever its depth
-  [[nodiscard]] Status validate() const;               // kFailed is certain; kPending may still fail at the end
-  [[nodiscard]] std::uint32_t depth() const noexcept;  // nesting depth in this thread, 0: no instance
+  void end_query() const;                 // Error(kQueryWrote) names the first byte stored to
+  void abort() const;                     // rolls back and ends the outermost instance, whatever its depth
+  [[nodiscard]] Status validate() const;  // kFailed is certain; kPending may still fail at the end
+  // Nesting depth of this thread's instance of level 2; 0: none, or a site's instance that runs at level 1.
+  [[nodiscard]] std::uint32_t depth() const noexcept;
   // Advice that the pages of [address, address + bytes) will be accessed; never changes a result.
   // Inline up to here, because a hot page's advice costs more to pass on than the page costs to read. While it is idle a wrong
   // argument is not diagnosed either. Errors: kEndWithoutBegin, kNotMapped, kBadArgument.
@@ -191,7 +192,7 @@ RecoveryInfo recover(const std::string &folder, const RecoverOptions &options = 
 // it may begin another. Actions of nested instances wait for the outermost. An action must not throw. Error: kEndWithoutBegin.
 void on_commit(std::function<void()> action);
 void on_abort(std::function<void()> action);
-// In the body of atomically(): undoes it, sleeps until something that it has read has changed (by any process), and runs it again.
+// In the body of atomically() or query(): undoes it, sleeps until something that it has read has changed (by any process), and runs it again.
 // Ends the body by an exception that is no std::exception. Where it cannot be woken any more atomically() throws: Error(kNotInitialized) when
 // another thread closes the domain, kNotMapped when it unmaps a segment that the instance has read. An instance that has read nothing could sleep
 // only for ever: Error(kNothingRead). Level 2 with pages that stay mapped (-hot) runs the body once more at once, to learn what it reads.

@@ -5,7 +5,8 @@
 // Caveat:    (1) Copying a field copies nothing by accident: the copy constructor is deleted; `T value = object.field` loads, and
 //            `a.field = b.field` loads and stores. Structures of fields can therefore not be copied by memcpy or by default. (2) A field
 //            outside every segment is plain memory, and not rolled back. (3) An access may end the attempt by an exception that is no
-//            std::exception (tmh/transaction.hpp).
+//            std::exception (tmh/transaction.hpp), and so does every later one of that attempt. So not in a destructor, nor in another function that
+//            is noexcept: std::terminate().
 // Contexts:  of the thread that runs the instance. NOT async-signal-safe inside an instance.
 #pragma once
 

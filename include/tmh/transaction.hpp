@@ -70,28 +70,34 @@ auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body 
 // refused. Errors: kEndWithoutBegin; kNestedMisuse in a query; kNeedsPages at a site that may not leave level 1.
 void become_irrevocable();
 
-// Runs body() once as a read-only transaction on one consistent snapshot. Never aborts. A store into a segment is
+// Runs body() as a read-only transaction on one consistent snapshot: once, unless it calls retry(). Never aborts. A store into a segment is
 // discarded and reported as Error(kQueryWrote).
 template <class Body>
 auto query(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;
-  domain.begin_query();
-  try {
-    if constexpr (std::is_void_v<Result>) {
-      body();
+  for (;;) {
+    domain.begin_query();
+    try {
+      if constexpr (std::is_void_v<Result>) {
+        body();
+        domain.end_query();
+        return;
+      } else {
+        Result result = body();
+        domain.end_query();
+        return result;
+      }
+    } catch (const Error &) {
+      if (domain.depth() != 0) domain.end_query();
+      throw;
+    } catch (const detail::RetryNow &) {
       domain.end_query();
-      return;
-    } else {
-      Result result = body();
+      if (domain.depth() != 0) throw;
+    } catch (...) {
       domain.end_query();
-      return result;
+      throw;
     }
-  } catch (const Error &) {
-    if (domain.depth() != 0) domain.end_query();
-    throw;
-  } catch (...) {
-    domain.end_query();
-    throw;
+    domain.await_change();
   }
 }
 

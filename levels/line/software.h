@@ -86,8 +86,6 @@ class SoftwareThread {
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return access_->rv; }
   // Moves the snapshot to now; false: something read has changed, and the instance can only abort.
   [[nodiscard]] bool extend() noexcept;
-  // Would a commit now pass validation? For PENDING / FAILED questions of nested instances.
-  [[nodiscard]] bool is_valid() const noexcept { return is_running_ && !is_doomed_ && is_log_valid(); }
   // Aborts the running attempt in the middle of its body: throws LineAbort.
   [[noreturn]] void fail(AbortCause cause);
   // Fails the attempt if the capacity model says that so many open begins are too many.

@@ -1,0 +1,123 @@
+// tests/end_of_thread_test.cpp -- instances that run when their thread, or the program, ends: in destructors of thread_local and static objects.
+// Invariant: what the library keeps for a thread is there as long as any object of the thread may ask for it, and for static objects to the end.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <tmh/tmh.hpp>
+
+#include "tests/support/children.h"
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+namespace {
+
+struct AtEnd {
+  std::function<void()> action;
+  ~AtEnd() {
+    if (action != nullptr) action();
+  }
+};
+thread_local AtEnd at_end_of_thread;
+AtEnd at_end_of_program;
+
+struct Table {
+  Domain domain;
+  Segment heap;
+  field<std::uint64_t> *count = nullptr;
+
+  Table(const std::string &folder, Levels levels) {
+    DomainOptions options;
+    options.levels = levels;
+    domain = Domain::open(folder, options);
+    heap = domain.map("count.heap");
+    count = heap.root<field<std::uint64_t>>("count");
+  }
+  void add(const Site &site) const {
+    atomically(site, [&] { ++*count; });
+  }
+  // Instances of each kind: at the site, plain, with the heap, with an error told.
+  void use(const Site &site) const {
+    add(site);
+    atomically(domain, [&] { ++*count; });
+    atomically(domain, [&] { heap.deallocate(heap.allocate(100)); });
+    try {
+      (void)domain.end();
+    } catch (const Error &) {  // GoogleTest may be gone
+      return;
+    }
+    _exit(3);
+  }
+};
+
+// What was freed has new content.
+void reuse_freed_memory() {
+  std::vector<std::unique_ptr<unsigned char[]>> taken;
+  for (std::size_t bytes = 16; bytes <= 4096; bytes += 16) {
+    for (int i = 0; i < 8; ++i) {
+      taken.push_back(std::make_unique<unsigned char[]>(bytes));
+      std::memset(taken.back().get(), 0xa5, bytes);
+    }
+  }
+}
+
+constexpr const char *kLevels[] = {"never", "always"};  // escalation of the site
+
+TEST(EndOfThreadTest, ThreadLocalObjectsRunInstancesAsTheyGo) {
+  for (const char *const level : kLevels) {
+    expect_child(level, [level] {
+      setenv("TMH_THREAD_VIEWS", "always", 1);
+      const TempFolder folder;
+      const Table table(folder.path(), Levels::kHybrid);
+      const Site site(table.domain, level, level);
+      std::thread([&] {
+        at_end_of_thread.action = [&] {  // made before everything that the library makes for the thread
+          reuse_freed_memory();
+          for (int i = 0; i < 100; ++i) table.use(site);
+        };
+        table.use(site);
+      }).join();
+      EXPECT_EQ(query(table.domain, [&] { return table.count->load(); }), 202U);
+    });
+  }
+}
+
+TEST(EndOfThreadTest, StaticObjectsRunInstancesAndCloseAtExit) {
+  for (const char *const level : kLevels) {
+    for (const Levels levels : {Levels::kHybrid, Levels::kPage}) {
+      const TempFolder folder;
+      const pid_t child = fork();
+      ASSERT_GE(child, 0);
+      if (child == 0) {
+        auto table = std::make_shared<Table>(folder.path(), levels);
+        auto site = std::make_shared<Site>(table->domain, level, level);
+        table->use(*site);
+        at_end_of_program.action = [table, site]() mutable {
+          reuse_freed_memory();
+          for (int i = 0; i < 100; ++i) table->use(*site);
+          std::thread([&] { table->add(*site); }).join();
+          const std::uint64_t sum = query(table->domain, [&] { return table->count->load(); });
+          site.reset();
+          table.reset();  // the last handles: the domain is closed
+          _exit(sum == 203 ? 0 : 1);
+        };
+        std::exit(2);
+      }
+      int status = -1;
+      waitpid(child, &status, 0);
+      EXPECT_EQ(status, 0) << level << (levels == Levels::kPage ? ", page domain" : ", hybrid domain");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tmh::test
