@@ -1,11 +1,13 @@
 // tests/kill_repair_test.cpp -- what others see while the links of the version store are rebuilt after a death, and after all have died.
 // Invariants: (1) a snapshot stays what it is while a peer repairs: pages with pending versions are never read from home, (2) when
-//             every participant is killed, the next one finds each committed instance, whole, and nothing else.
+//             every participant is killed, the next one finds each committed instance, whole, and nothing else, (3) what a repair has linked
+//             again, and others have committed on top of, is no secret to whoever committed elsewhere meanwhile.
 #include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <string>
 
 #include "platform/steps.h"
@@ -105,6 +107,55 @@ TEST_P(RepairTest, SnapshotsHoldWhileAPeerRepairs) {
     EXPECT_EQ(end.signal, SIGKILL);
     turn->reach(round + 2);
   }
+  children.expect_success();
+}
+
+// Turns: 1 to 3 all are there, 4 victim is dead, its version home and not freed, 5 bystander runs an update, 6 stuck reader has a snapshot, 7
+// writer has repaired and committed on top of the version, 8 bystander has committed to a page of its own, and looked.
+TEST_P(RepairTest, ACommitterElsewhereSeesWhatWasCommittedOnTopOfAVersionLinkedAgain) {
+  const std::string folder = folder_.path();
+  const Shared<Turn> turn;
+  Children children;
+  const auto spawn = [&](const char *name, std::uint32_t place, const std::function<void(const Actor &)> &body) {
+    children.spawn(name, role(*turn, [&, place, body] {
+                     turn->await(place - 1);
+                     const Actor self(folder, options());
+                     turn->reach(place);
+                     body(self);
+                   }));
+  };
+  spawn("bystander", 1, [&](const Actor &self) {
+    turn->await(4);
+    atomically(self.domain, [&] {
+      self.set(8, 1);
+      turn->reach(5);
+      turn->await(7);
+    });
+    EXPECT_EQ(self.committed(0), 2U);
+    turn->reach(8);
+  });
+  spawn("stuck reader", 2, [&](const Actor &self) {
+    turn->await(5);
+    query(self.domain, [&] {  // keeps the writer's commit from going home
+      turn->reach(6);
+      turn->await(8);
+      EXPECT_EQ(self.get(0), 1U);
+    });
+  });
+  spawn("writer", 3, [&](const Actor &self) {
+    turn->await(6);
+    self.commit(0, 2);
+    turn->reach(7);
+    turn->await(8);
+  });
+  turn->await(3);
+  const ChildEnd end = run_in_child("victim", [&] {
+    const Actor self(folder, options());
+    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kGcUnlinked), 1);
+    self.commit(0, 1);
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  turn->reach(4);
   children.expect_success();
 }
 

@@ -278,9 +278,11 @@ Engine::Outcome Engine::commit_writes() noexcept {
   self().pin.store(kNoPin, std::memory_order_release);
   step(Step::kCommitUnpinned);
   // Valid means that no kept page was committed by others since the snapshot, so the kept pages stand at our own commit. The views do
-  // when no other page can have got its first version in between.
+  // when no other page can have got its first version in between, by a commit or by a repair.
   kept_synced_ = stamp;
-  if (stamp == synced_ + 1 || !silent() || (versioned_before <= synced_ && !follow_needed_)) {
+  const bool no_first_version =
+      versioned_before <= synced_ && !follow_needed_ && state.repairs.load(std::memory_order_relaxed) == repairs_seen_;
+  if (stamp == synced_ + 1 || !silent() || no_first_version) {
     synced_ = stamp;
     synced_position_ = state.log_head.load(std::memory_order_relaxed);
   }
