@@ -27,7 +27,8 @@ namespace tmh::platform {
   X(kCommitLinked, "commit-linked")                /* all linked, not logged */                            \
   X(kCommitLogged, "commit-logged")                /* listed in the commit log, not published */           \
   X(kCommitCounted, "commit-counted")              /* among the commits, not published */                  \
-  X(kCommitPublished, "commit-published")          /* the commit point has passed */                       \
+  X(kCommitPoint, "commit-point")                  /* the clock says so, log_published does not yet */     \
+  X(kCommitPublished, "commit-published")          /* everything else says so, too */                      \
   X(kCommitUnpinned, "commit-unpinned")            /* pin withdrawn, lock held */                          \
   X(kCommitUnlocked, "commit-unlocked")            /* lock released, local pages not yet settled */        \
   X(kAbortStart, "abort-start")                    /* before roll-back */                                  \

@@ -8,6 +8,7 @@
 #include <tmh/field.hpp>
 #include <tmh/site.hpp>
 
+#include "tests/support/schedule.h"
 #include "tests/support/seed.h"
 #include "tests/support/slowdown.h"
 #include "tests/support/stage.h"
@@ -133,6 +134,47 @@ TEST_P(MultiIrrevocableTest, KeepsItsStoresToPagesThatChangedSinceItBegan) {
         self.commit(13, 8);  // the clock is behind nobody's touch
         turn.reach(4);
       });
+}
+
+// The same where it began between a commit's clock and its word of how far the commit log is published. The reader keeps page 0 in versions.
+TEST_P(MultiIrrevocableTest, KeepsItsStoresWhenItBeganInTheMiddleOfACommit) {
+  const std::string folder = folder_.path();
+  Schedule schedule;
+  const auto reader = schedule.add("reader", [&] {
+    const Actor self(folder, options());
+    query(self.domain, [&] {
+      static_cast<void>(self.get(7));
+      Schedule::mark(1);
+    });
+  });
+  const auto writer = schedule.add("writer", [&] {
+    const Actor self(folder, options());
+    self.commit(0, 1);
+    Schedule::mark(1);
+    self.commit(0, 2);
+    Schedule::mark(2);
+    self.commit(5, 1);  // the clock is behind nobody's touch
+  });
+  const auto irrevocable = schedule.add("irrevocable", [&] {
+    const Actor self(folder, options());
+    static_cast<void>(self.committed(9));
+    Schedule::mark(1);
+    atomically(self.domain, [&] {
+      self.set(0, self.get(0) + 10);
+      Schedule::mark(2);
+      become_irrevocable();
+      EXPECT_EQ(self.get(0), 12U);
+    });
+    EXPECT_EQ(self.committed(0), 12U);
+  });
+  for (const std::size_t actor : {reader, writer, irrevocable}) schedule.run(actor, to_mark(1));
+  schedule.run(writer, to_step(platform::Step::kCommitPoint));
+  schedule.run(irrevocable, to_step(platform::Step::kBeginPinned));
+  schedule.run(writer, to_mark(2));
+  schedule.run(irrevocable, to_mark(2));
+  schedule.run(writer, kToEnd);
+  schedule.run(irrevocable, kToEnd);
+  schedule.finish();
 }
 
 // The snapshot moves to the call: what others committed before it and this instance has not read is seen.

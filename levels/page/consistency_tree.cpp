@@ -150,6 +150,7 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage
   count_commit(memory_, self_, stamp);
   step(Step::kCommitCounted);
   state.clock.store(stamp, std::memory_order_release);  // the commit point; pairs with begins, and see oldest_pin()
+  step(Step::kCommitPoint);
   // After the clock: whoever acquires it and reads the clock then finds every entry below it published.
   state.log_published.store(state.log_head.load(std::memory_order_relaxed), std::memory_order_release);
   untidied_count_ += writes.size();

@@ -188,6 +188,8 @@ void Engine::pull() noexcept {
     const std::uint64_t own = self().incarnation.load(std::memory_order_relaxed);
     for (std::uint64_t at = synced_position_; at < head; ++at) {
       const CommitLogEntry &entry = memory_.log_entry(at);
+      // synced_position_ may lag (log_published). What the views had before the running instance began must not come over its stores.
+      if (entry.stamp.load(std::memory_order_relaxed) <= synced_) continue;
       if (entry.incarnation != own && is_mapped(PageId{entry.page})) refresh(entry);
     }
     // A repair may have linked a version again that had gone home just before: no log entry tells that its page has one.
