@@ -364,8 +364,11 @@ Errc DomainImpl::close() noexcept {
   // The last one out: nothing in the shared files is needed any more, unless a segment could not be reached.
   const bool is_home =
       memory_->versions_live() == 0 && (lines_ == nullptr || durable_ != nullptr || lines_->is_settled());
-  const bool last = !memory_->anyone_alive() && is_home;
-  if (last && durable_ != nullptr && result == Errc::kOk) result = durable_->close_clean();
+  bool last = !memory_->anyone_alive() && is_home;
+  if (last && durable_ != nullptr) {
+    if (result == Errc::kOk) result = durable_->close_clean();
+    last = result == Errc::kOk;  // what the log could not take is in the shared files only, until the next open
+  }
   durable_.reset();
   if (lines_ != nullptr) lines_->close(last);
   lines_.reset();
