@@ -340,7 +340,11 @@ Errc DomainImpl::close() noexcept {
     result = durable_->flush();  // versions go home only when they are durable
   }
   platform::FolderLock folder_lock;
-  if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+  if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) {
+    const std::string why = platform::failure_detail();
+    if (durable_ != nullptr) (void)durable_->start();  // it stays open
+    return fail(error, why);
+  }
   open_.store(false, std::memory_order_release);
   // Level 1's contexts before the slot: who repairs takes a context of a free slot for a dead one's, and gives it to the next thread.
   if (lines_ != nullptr) lines_->detach();
@@ -361,8 +365,11 @@ Errc DomainImpl::close() noexcept {
   // The last one out: nothing in the shared files is needed any more, unless a segment could not be reached.
   const bool is_home =
       memory_->versions_live() == 0 && (lines_ == nullptr || durable_ != nullptr || lines_->is_settled());
-  const bool last = !memory_->anyone_alive() && is_home;
-  if (last && durable_ != nullptr && result == Errc::kOk) result = durable_->close_clean();
+  bool last = !memory_->anyone_alive() && is_home;
+  if (last && durable_ != nullptr) {
+    if (result == Errc::kOk) result = durable_->close_clean();
+    last = result == Errc::kOk;  // what the log could not take is in the shared files only, until the next open
+  }
   durable_.reset();
   if (lines_ != nullptr) lines_->close(last);
   lines_.reset();
@@ -406,7 +413,7 @@ DomainImpl::~DomainImpl() {
   }
   if (!open_.load(std::memory_order_acquire)) return;
   if (runs_here()) (void)abort();  // the last handle went inside an instance, e.g. by an exception
-  (void)close();
+  if (close() != Errc::kOk && durable_ != nullptr) durable_->stop();  // what the housekeeper uses goes before it
 }
 
 Counters DomainImpl::counters() const {

@@ -230,6 +230,10 @@ Errc DurableDomain::close_clean() noexcept {
 }
 
 Errc DurableDomain::start() noexcept {
+  {
+    const std::scoped_lock guard(stop_mutex_);
+    stopping_ = false;
+  }
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);  // the program's signals are its own threads' business

@@ -41,7 +41,7 @@ class DurableDomain {
   [[nodiscard]] Errc join() noexcept;
   // From here on this participant commits, as `slot`.
   void attach(std::uint32_t slot) noexcept;
-  // Starts and stops the housekeeper: buffered commits become durable, log files are made ahead, checkpoints are taken in time.
+  // Starts and stops the housekeeper: buffered commits become durable, log files are made ahead, checkpoints are taken in time. May start again.
   [[nodiscard]] Errc start() noexcept;
   void stop() noexcept;
   // The last participant has left, everything is home: the next open has nothing to replay. REQUIRES the folder lock.

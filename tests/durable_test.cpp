@@ -1,6 +1,7 @@
 // tests/durable_test.cpp -- durable domains from outside: modes, acknowledgement, recovery, checkpoint, archive, backup.
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +60,25 @@ class DurableTest : public ::testing::Test {
   TempFolder folder_;
   std::string path() const { return folder_.path() + "/domain"; }
 };
+
+TEST_F(DurableTest, AfterACloseThatFailedBufferedCommitsStillBecomeDurable) {
+  DomainOptions options = durable_options(Durability::kBuffered);
+  options.flush_interval_ms = 1;
+  Domain domain = Domain::open(path(), options);
+  const Segment segment = domain.map("a.db", raw_pages(8));
+  atomically(domain, [&] { word_of(segment, 0) = 1; });
+  domain.flush();  // what is to be open for that is open
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{0, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_THROW(domain.close(), Error);  // no descriptor for the folder's lock
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  const std::uint64_t before = domain.counters().log_commits;
+  atomically(domain, [&] { word_of(segment, 0) = 2; });
+  EXPECT_TRUE(poll_until([&] { return domain.counters().log_commits > before; }));
+  domain.close();
+}
 
 TEST_F(DurableTest, CommitsSurviveACleanClose) {
   for (std::uint64_t round = 0; round < 4; ++round) {

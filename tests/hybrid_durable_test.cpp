@@ -95,6 +95,20 @@ TEST_F(HybridDurableTest, CommitsOfBothLevelsSurviveACleanClose) {
   }
 }
 
+// The last close cannot write the log: what would note a changed page is no file.
+TEST_F(HybridDurableTest, ACloseThatCannotWriteTheLogLeavesTheCommitsToTheNextOpen) {
+  Domain domain = Domain::open(path(), hybrid(Durability::kBuffered));
+  const Segment segment = domain.map("a.db", raw_pages(kTablePages));
+  const Sites sites(domain);
+  const std::string notes = path() + "/tmh.changes.0";
+  std::filesystem::rename(notes, path() + "/notes");
+  std::filesystem::create_directory(notes);
+  atomically(sites.lines, [&] { cell(segment, 3).store(7); });
+  EXPECT_THROW(domain.close(), Error);
+  std::filesystem::remove(notes);
+  EXPECT_EQ(recovered(path())[3], 7U);
+}
+
 TEST_F(HybridDurableTest, AStrictCommitOfEitherLevelSurvivesTheLossOfSharedMemory) {
   in_domain(path(), hybrid(), Ending::kPowerCut, [&](const Domain &domain, const Segment &segment) {
     const Sites sites(domain);
