@@ -74,8 +74,8 @@ struct alignas(64) LogState {
   std::atomic<std::uint64_t> checkpoint_lsn;  // of tmh.checkpoint
   std::atomic<std::uint64_t> checkpoint_ns;   // coarse_ns() of the last one, or of the last attempt
   std::atomic<std::uint64_t> reusable_below;  // log files with a smaller index may be made into new ones
-  // With a level below, instead of append_lsn: bytes of commits that are, or are about to be, published and are not in the log. What a
-  // death leaves in it only makes log files come earlier.
+  // With a level below, instead of append_lsn: bytes of commits that are, or are about to be, published and are not in the log. A death
+  // between the two leaves its one commit's bytes in it until all have closed: log files come that much earlier, and deaths add up.
   alignas(64) std::atomic<std::uint64_t> pending_bytes;
   alignas(64) LogTotals totals[2];  // as `point`
   std::atomic<std::uint64_t> checkpoints, files_made;
