@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "hierarchy/durable_domain.h"
 #include "levels/storage/log_archive.h"
@@ -180,7 +182,11 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
   (void)s.checkpoint_lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_);
   Errc error = checkpoint_locked();
   if (error == Errc::kOk) {
-    log_->lock_files();  // nobody recycles meanwhile
+    // Nobody recycles meanwhile. Without the lock: who needs a new log file would wait for copies to another device. checkpoint_lock: nobody
+    // else changes it; of one who dies the next checkpoint sets it right.
+    log_->lock_files();
+    const std::uint64_t reusable_below = s.reusable_below.exchange(0, std::memory_order_relaxed);
+    log_->unlock_files();
     const std::uint64_t needed = storage::file_of(checkpoint_file_.current().previous_lsn, s.file_bytes);
     const auto &id = memory_.control().header.domain_id;
     const storage::LogIdentity log{{id[0], id[1]}, s.file_bytes};
@@ -193,7 +199,7 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
       error = storage::archive_log_file(memory_.folder(), folder, index);
       if (error == Errc::kOk) moved->push_back(folder + "/" + storage::log_file_name(index));
     }
-    log_->unlock_files();
+    s.reusable_below.store(reusable_below, std::memory_order_release);
   }
   s.checkpoint_lock.unlock();
   return error;
@@ -202,8 +208,8 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
 namespace {
 // Data and holes; durable. The file may change meanwhile: see DurableDomain::copy_to().
 Errc copy_file(const std::string &from, const std::string &to) noexcept {
-  platform::FileDescriptor in(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!in) return platform::fail_errno(Errc::kIo, from);
+  platform::FileDescriptor in;
+  if (const Errc error = platform::open_regular(from, O_RDONLY, &in); error != Errc::kOk) return error;
   platform::FileDescriptor out(::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660));
   if (!out) return platform::fail_errno(Errc::kIo, to);
   struct stat info {};
@@ -215,13 +221,64 @@ Errc copy_file(const std::string &from, const std::string &to) noexcept {
 }
 
 Errc lengthen(const std::string &path, std::uint64_t bytes) noexcept {
-  const platform::FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  platform::FileDescriptor file;
+  if (const Errc error = platform::open_regular(path, O_RDWR, &file); error != Errc::kOk) return error;
   struct stat info {};
-  if (!file || fstat(file.get(), &info) != 0) return platform::fail_errno(Errc::kIo, path);
+  if (fstat(file.get(), &info) != 0) return platform::fail_errno(Errc::kIo, path);
   if (static_cast<std::uint64_t>(info.st_size) >= bytes) return Errc::kOk;
   const bool done = ftruncate(file.get(), static_cast<off_t>(bytes)) == 0 && fsync(file.get()) == 0;
   return done ? Errc::kOk : platform::fail_errno(Errc::kIo, path);
 }
+
+// Log files on their way into a copy: whole the first time, then what was written since.
+class LogCopies {
+ public:
+  LogCopies(std::string from, std::string to, std::uint64_t file_bytes) noexcept
+      : from_(std::move(from)), to_(std::move(to)), file_bytes_(file_bytes) {}
+
+  // The log from `begin`, before which all is in the copy, to `end`; and files up to `last`, also when nothing is in them yet.
+  [[nodiscard]] Errc copy(storage::Lsn begin, storage::Lsn end, std::uint64_t last) noexcept {
+    for (std::uint64_t index = storage::file_of(begin, file_bytes_); index <= last; ++index) {
+      std::uint64_t first = 0, behind = file_bytes_;
+      if (!files_.insert(index).second) {
+        // By blocks: the last one is written again with what follows.
+        constexpr std::uint64_t kBlock = storage::kLogBlockBytes;
+        const storage::Lsn base = index * file_bytes_;
+        first = (std::clamp(begin, base, base + file_bytes_) - base) / kBlock * kBlock;
+        behind = (std::clamp(end, base, base + file_bytes_) - base + kBlock - 1) / kBlock * kBlock;
+      }
+      if (const Errc error = copy_part(index, first, behind); error != Errc::kOk) return error;
+    }
+    return Errc::kOk;
+  }
+  // What was copied is durable when it returns.
+  [[nodiscard]] Errc sync() noexcept {
+    for (const std::uint64_t index : not_synced_) {
+      platform::FileDescriptor file;
+      const std::string path = storage::log_file_path(to_, index);
+      if (const Errc error = platform::open_regular(path, O_RDWR, &file); error != Errc::kOk) return error;
+      if (fsync(file.get()) != 0) return platform::fail_errno(Errc::kIo, path);
+    }
+    not_synced_.clear();
+    return Errc::kOk;
+  }
+
+ private:
+  [[nodiscard]] Errc copy_part(std::uint64_t index, std::uint64_t first, std::uint64_t behind) noexcept {
+    if (first >= behind) return Errc::kOk;
+    const std::string path = storage::log_file_path(to_, index);
+    platform::FileDescriptor in, out;
+    Errc error = platform::open_regular(storage::log_file_path(from_, index), O_RDONLY, &in);
+    if (error == Errc::kOk) error = platform::open_regular(path, O_RDWR | O_CREAT, &out);
+    if (error != Errc::kOk) return error;
+    not_synced_.insert(index);
+    return platform::copy_in_place(in.get(), first, behind - first, out.get(), path);
+  }
+
+  const std::string from_, to_;
+  const std::uint64_t file_bytes_;
+  std::set<std::uint64_t> files_, not_synced_;
+};
 }  // namespace
 
 // Those that are not there yet; all as long as their segments are now.
@@ -255,27 +312,29 @@ Errc DurableDomain::copy_to(const std::string &folder) noexcept {
   // The file that the checkpoint promises belongs to the copy, also when nothing is in it yet.
   const std::uint64_t promised =
       storage::file_of(storage::place(start.lsn, storage::kRecordHeaderBytes, s.file_bytes), s.file_bytes);
-  const auto last_file = [&] {
-    return std::max(promised, storage::file_of(s.durable_lsn.load(std::memory_order_acquire) - 1, s.file_bytes));
-  };
-  const auto copy_log = [&](std::uint64_t first, std::uint64_t end) {
-    Errc error = Errc::kOk;
-    for (std::uint64_t index = first; index < end && error == Errc::kOk; ++index)
-      error = copy_file(storage::log_file_path(memory_.folder(), index), storage::log_file_path(folder, index));
+  LogCopies log(memory_.folder(), folder, s.file_bytes);
+  storage::Lsn copied = storage::file_of(start.lsn, s.file_bytes) * s.file_bytes;
+  const auto copy_log = [&] {
+    const storage::Lsn end = s.durable_lsn.load(std::memory_order_acquire);
+    const Errc error = log.copy(copied, end, std::max(promised, storage::file_of(end - 1, s.file_bytes)));
+    copied = std::max(copied, end);
     return error;
   };
-  const std::uint64_t full = last_file();
-  Errc error = copy_log(storage::file_of(start.lsn, s.file_bytes), full);
+  // Without locks, the last file too: what is durable of it stays as it is. Again for what came meanwhile, so that little is left for below.
+  Errc error = Errc::kOk;
+  for (int round = 0; round < 3 && error == Errc::kOk; ++round) error = copy_log();
+  if (error == Errc::kOk) error = log.sync();
   if (error != Errc::kOk) return error;
   platform::FolderLock folder_lock;
   if (error = folder_lock.acquire(memory_.folder() + "/tmh.lock"); error != Errc::kOk) return error;
   if (error = copy_data_files(folder); error != Errc::kOk) return error;
   if (error = flush(); error != Errc::kOk) return error;
-  log_->lock();  // nobody writes the last one meanwhile
-  error = copy_log(std::max(full, storage::file_of(start.lsn, s.file_bytes)), last_file() + 1);
+  log_->lock();  // nobody writes the last one meanwhile, and strict commits wait
+  error = copy_log();
   start.durable_lsn =
       s.durable_lsn.load(std::memory_order_acquire);  // the data files may hold all of it: no earlier point in time
   log_->unlock();
+  if (error == Errc::kOk) error = log.sync();
   if (error != Errc::kOk) return error;
   if (error = copy_file(memory_.folder() + "/tmh.control", folder + "/tmh.control"); error != Errc::kOk) return error;
   storage::CheckpointFile made;

@@ -44,6 +44,10 @@ Errc copy_range(int in, off_t at, off_t end, int out, off_t from, const std::str
 }
 }  // namespace
 
+Errc copy_in_place(int in, std::uint64_t from, std::uint64_t bytes, int out, const std::string &to) noexcept {
+  return copy_range(in, static_cast<off_t>(from), static_cast<off_t>(from + bytes), out, 0, to);
+}
+
 Errc copy_data(int in, std::uint64_t from, std::uint64_t bytes, int out, const std::string &to) noexcept {
   read_without_readahead(in);  // its owner may be storing to it
   const auto begin = static_cast<off_t>(from), end = static_cast<off_t>(from + bytes);

@@ -13,4 +13,8 @@ namespace tmh::platform {
 // it does that between these two file systems. `to`: out's name, for the detail of kIo, kDiskFull, kOutOfMemory.
 [[nodiscard]] Errc copy_data(int in, std::uint64_t from, std::uint64_t bytes, int out, const std::string &to) noexcept;
 
+// The same bytes to the same place of `out`, which may hold others; holes are written as zeros.
+[[nodiscard]] Errc copy_in_place(int in, std::uint64_t from, std::uint64_t bytes, int out,
+                                 const std::string &to) noexcept;
+
 }  // namespace tmh::platform

@@ -46,8 +46,7 @@ Errc DiskFile::open(const std::string &path, Mode mode) noexcept {
     if (const Errc error = watch_disk({DiskOp::kCreate, path_.c_str()}); error != Errc::kOk) return error;
   }
   const int flags = mode == Mode::kRead ? O_RDONLY : mode == Mode::kReadWrite ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
-  fd_ = FileDescriptor(::open(path.c_str(), flags | O_CLOEXEC, 0660));
-  if (!fd_) return fail_errno(Errc::kIo, path);
+  if (const Errc error = open_regular(path, flags, &fd_); error != Errc::kOk) return error;
   if (mode != Mode::kRead)
     direct_ =
         FileDescriptor(::open(path.c_str(), O_RDWR | O_DIRECT | O_DSYNC | O_CLOEXEC));  // refused: see write_durable()

@@ -22,13 +22,29 @@ void FileDescriptor::reset() noexcept {
   fd_ = -1;
 }
 
+Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexcept {
+  const std::string what = path + " is not a regular file";
+  FileDescriptor fd(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0660));
+  if (!fd && (errno == EISDIR || errno == ENXIO)) return fail(Errc::kNotADomain, what);  // a folder, a FIFO or a socket
+  if (!fd) {
+    const int why = errno;
+    const Errc error = fail_errno(Errc::kIo, path);
+    errno = why;
+    return error;
+  }
+  struct stat info {};
+  if (fstat(fd.get(), &info) != 0) return fail_errno(Errc::kIo, path);
+  if (!S_ISREG(info.st_mode)) return fail(Errc::kNotADomain, what);
+  *out = std::move(fd);
+  return Errc::kOk;
+}
+
 FolderLock::~FolderLock() {
   if (fd_) flock(fd_.get(), LOCK_UN);
 }
 
 Errc FolderLock::acquire(const std::string &lock_path) noexcept {
-  fd_ = FileDescriptor(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0660));
-  if (!fd_) return fail_errno(Errc::kIo, lock_path);
+  if (const Errc error = open_regular(lock_path, O_RDWR | O_CREAT, &fd_); error != Errc::kOk) return error;
   while (flock(fd_.get(), LOCK_EX) != 0) {
     if (errno != EINTR) return fail_errno(Errc::kIo, "flock " + lock_path);
   }
@@ -38,21 +54,20 @@ Errc FolderLock::acquire(const std::string &lock_path) noexcept {
 Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max,
                        Blocks blocks) noexcept {
   close();
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0660);
-  if (fd_ < 0) return fail_errno(Errc::kIo, path);
+  if (const Errc error = open_regular(path, O_RDWR | O_CREAT, &fd_); error != Errc::kOk) return error;
   struct stat info {};
-  if (fstat(fd_, &info) != 0) return fail_errno(Errc::kIo, path);
-  if (static_cast<std::uint64_t>(info.st_size) < bytes_min && ftruncate(fd_, static_cast<off_t>(bytes_min)) != 0)
+  if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, path);
+  if (static_cast<std::uint64_t>(info.st_size) < bytes_min && ftruncate(fd_.get(), static_cast<off_t>(bytes_min)) != 0)
     return fail_errno(Errc::kIo, "extending " + path);
   if (blocks == Blocks::kAllocated) {
-    if (const Errc error = allocate_blocks(fd_, 0, bytes_min); error != Errc::kOk) return fail(error, path);
+    if (const Errc error = allocate_blocks(fd_.get(), 0, bytes_min); error != Errc::kOk) return fail(error, path);
   }
-  loads_take_blocks_ = platform::loads_take_blocks(fd_);
+  loads_take_blocks_ = platform::loads_take_blocks(fd_.get());
   if (blocks == Blocks::kSparse) {
     reserved_.reset(static_cast<std::atomic<std::uint64_t> *>(std::calloc(bytes_max / kReservedBytes / 64 + 1, 8)));
     if (reserved_ == nullptr) return fail(Errc::kOutOfMemory, path);
   }
-  void *at = mmap(nullptr, bytes_max, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_, 0);
+  void *at = mmap(nullptr, bytes_max, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
   base_ = static_cast<std::byte *>(at);
   bytes_max_ = bytes_max;
@@ -63,9 +78,8 @@ Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::ui
 
 void GrowingFile::close() noexcept {
   if (base_ != nullptr) munmap(base_, bytes_max_);
-  if (fd_ >= 0) ::close(fd_);
   base_ = nullptr;
-  fd_ = -1;
+  fd_.reset();
   reserved_.reset();
 }
 
@@ -73,7 +87,7 @@ Errc GrowingFile::reserve_blocks(std::uint64_t offset, std::uint64_t bytes) noex
   constexpr std::uint64_t kBlock = 4096;
   const std::uint64_t first = offset / kReservedBytes, last = (offset + bytes - 1) / kReservedBytes;
   const std::uint64_t end = std::min((last + 1) * kReservedBytes, bytes_max_);
-  Errc error = allocate_blocks(fd_, first * kReservedBytes, end - first * kReservedBytes);
+  Errc error = allocate_blocks(fd_.get(), first * kReservedBytes, end - first * kReservedBytes);
   if (error == Errc::kOk) {
     for (std::uint64_t block = first; block <= last; ++block)
       reserved_.get()[block / 64].fetch_or(1ull << (block % 64), std::memory_order_relaxed);
@@ -82,7 +96,7 @@ Errc GrowingFile::reserve_blocks(std::uint64_t offset, std::uint64_t bytes) noex
   // No room for all of it. What others have had before us needs none.
   const std::uint64_t least_end = std::min((offset + bytes + kBlock - 1) / kBlock * kBlock, bytes_max_);
   for (std::uint64_t at = offset / kBlock * kBlock; at < least_end; at += kBlock) {
-    error = allocate_blocks(fd_, at, kBlock);
+    error = allocate_blocks(fd_.get(), at, kBlock);
     if (error != Errc::kOk && !is_backed(at, kBlock)) return error;
   }
   return Errc::kOk;
@@ -91,24 +105,24 @@ Errc GrowingFile::reserve_blocks(std::uint64_t offset, std::uint64_t bytes) noex
 // File systems may refuse to allocate what they have allocated (XFS), and ext4 keeps the part of a refused range that there was room for. What is
 // allocated and was never stored to counts as data as soon as it is in the page cache; a hole never does.
 bool GrowingFile::is_backed(std::uint64_t offset, std::uint64_t bytes) const noexcept {
-  if (loads_take_blocks_) return has_data(fd_, offset, bytes);
+  if (loads_take_blocks_) return has_data(fd_.get(), offset, bytes);
   (void)std::atomic_ref<std::byte>(base_[offset]).load(std::memory_order_relaxed);
-  const off_t hole = lseek(fd_, static_cast<off_t>(offset), SEEK_HOLE);
+  const off_t hole = lseek(fd_.get(), static_cast<off_t>(offset), SEEK_HOLE);
   return hole >= 0 && static_cast<std::uint64_t>(hole) >= offset + bytes;
 }
 
 Errc GrowingFile::grow(std::uint64_t bytes) noexcept {
   if (bytes > bytes_max_) return Errc::kSegmentFull;
   struct stat info {};
-  if (fstat(fd_, &info) != 0) return Errc::kIo;
+  if (fstat(fd_.get(), &info) != 0) return Errc::kIo;
   const auto from = static_cast<std::uint64_t>(info.st_size);
   if (from >= bytes) return Errc::kOk;
-  if (const Errc error = allocate_blocks(fd_, from, bytes - from); error != Errc::kOk) return error;
-  return ftruncate(fd_, static_cast<off_t>(bytes)) == 0 ? Errc::kOk : Errc::kIo;
+  if (const Errc error = allocate_blocks(fd_.get(), from, bytes - from); error != Errc::kOk) return error;
+  return ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? Errc::kOk : Errc::kIo;
 }
 
 void GrowingFile::shrink(std::uint64_t bytes) noexcept {
-  if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0) return;  // the blocks stay and are reused
+  if (ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0) return;  // the blocks stay and are reused
 }
 
 Errc allocate_blocks(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {
@@ -131,11 +145,10 @@ bool loads_take_blocks(int fd) noexcept {
 }
 
 Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *out) noexcept {
-  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return fail_errno(Errc::kIo, path);
+  FileDescriptor fd;
+  if (const Errc error = open_regular(path, O_RDONLY, &fd); error != Errc::kOk) return error;
   struct stat info {};
   if (fstat(fd.get(), &info) != 0) return fail_errno(Errc::kIo, path);
-  if (!S_ISREG(info.st_mode)) return fail(Errc::kNotADomain, path + " is not a regular file");
   if (static_cast<std::uint64_t>(info.st_size) > bytes_max) return fail(Errc::kCorrupt, path + " is too long");
   out->assign(static_cast<std::size_t>(info.st_size), '\0');
   std::size_t done = 0;

@@ -35,6 +35,10 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
+// Opens a regular file, never waiting for one that is not (a FIFO's other end, a device). `flags`: of open(2), which gets O_CLOEXEC, too; what is
+// created has mode 0660. kNotADomain: it is something else; kPermission, kReadOnly, kDiskFull, kIo. errno of an open(2) that failed is kept.
+[[nodiscard]] Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexcept;
+
 // Exclusive flock for the lifetime of the object; the kernel releases it when the process dies.
 class FolderLock {
  public:
@@ -81,7 +85,7 @@ class GrowingFile {
   void shrink(std::uint64_t bytes) noexcept;
 
   [[nodiscard]] std::byte *base() const noexcept { return base_; }
-  [[nodiscard]] int fd() const noexcept { return fd_; }
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
  private:
   struct Free {
@@ -94,7 +98,7 @@ class GrowingFile {
   [[nodiscard]] Errc reserve_blocks(std::uint64_t offset, std::uint64_t bytes) noexcept;
   [[nodiscard]] bool is_backed(std::uint64_t offset, std::uint64_t bytes) const noexcept;
 
-  int fd_ = -1;
+  FileDescriptor fd_;
   std::byte *base_ = nullptr;
   std::uint64_t bytes_max_ = 0;
   bool loads_take_blocks_ = false;

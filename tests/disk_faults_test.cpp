@@ -247,6 +247,33 @@ TEST_F(DiskFaultsTest, FullDiskAbortsTheCommitOfEitherLevelAndWorkGoesOnWithSpac
   expect_whole("after a full disk");
 }
 
+// The kernel tells of pages that could not be written once; the next sync of the same file would succeed.
+TEST_F(DiskFaultsTest, SyncOfTheControlFileThatFailedOnceStaysFailedUntilAllHaveClosed) {
+  set_up_domain();
+  SegmentOptions raw;
+  raw.layout = Layout::kRaw;
+  raw.size_bytes = 8 * kPageBytes;
+  in_child("victim", [&](World &world, Worker &worker) {
+    std::error_code ec;
+    EXPECT_TRUE(worker.update(true));  // a process asks once, before its first commit, whether sizes are durable
+    plan_->arm(DiskOp::kSync, EIO, "tmh.control");
+    EXPECT_FALSE(world.domain().map("second.raw", raw, ec));
+    EXPECT_EQ(ec, make_error_code(Errc::kIo));
+    plan_->lift();
+    for (const char *name : {"second.raw", "third.raw"}) {
+      EXPECT_FALSE(world.domain().map(name, raw, ec)) << name;
+      EXPECT_EQ(ec, make_error_code(Errc::kIo)) << "the disk is whole again, what it lost is not there";
+    }
+    EXPECT_TRUE(worker.update(true)) << "segments that were durable before go on";
+    world.close();
+  });
+  in_child("after", [&](World &world, Worker &worker) {
+    EXPECT_TRUE(world.domain().map("second.raw", raw));
+    EXPECT_TRUE(worker.update(true));
+    world.close();
+  });
+}
+
 TEST_F(DiskFaultsTest, LogFileWhoseNameIsNotDurableIsNotUsed) {
   options_.keep_log = true;
   errors_abort_ = true;

@@ -2,7 +2,6 @@
 #include "tools/shared_file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,13 +14,9 @@ namespace tmh::tools {
 using platform::FileDescriptor;
 
 FileDescriptor open_shared(const std::string &path) {
-  // Opening anything but a regular file may wait.
-  FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd && errno == ENOENT) return fd;
-  if (!fd) check(platform::fail_errno(Errc::kIo, path));
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) check(platform::fail_errno(Errc::kIo, path));
-  if (!S_ISREG(info.st_mode)) refuse(Errc::kNotADomain, path + " is not a regular file");
+  FileDescriptor fd;
+  const Errc error = platform::open_regular(path, O_RDONLY, &fd);
+  if (error != Errc::kOk && errno != ENOENT) check(error);
   return fd;
 }
 

@@ -61,6 +61,9 @@ Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, s
   if (const Errc error = make_folder(folder); error != Errc::kOk) return error;
   if (const Errc error = open_control(address_base, durability); error != Errc::kOk) return error;
   if (const Errc error = open_state(fresh); error != Errc::kOk) return error;
+  // What an earlier life of the domain could not sync is in the control file all the same, and will be relied on.
+  if (*fresh)
+    if (const Errc error = sync_control(control_, sizeof *control_); error != Errc::kOk) return error;
   // The first participant decides anew, once the data files are right.
   separate_homes_ = !*fresh && is_durable() && state_->levels == static_cast<std::uint64_t>(Levels::kHybrid);
   return open_segments();
@@ -259,11 +262,30 @@ Errc DomainMemory::promise_size(std::uint32_t number, std::uint64_t size_bytes) 
 Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept {
   if (!is_durable()) return Errc::kOk;
   const std::string file = path("tmh.control");
+  const auto earlier =
+      log_state_ != nullptr ? static_cast<Errc>(log_state_->control_error.load(std::memory_order_acquire)) : Errc::kOk;
+  if (earlier != Errc::kOk) return fail(earlier, file + ": an earlier sync failed; all have to close the domain");
   const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte *>(from) - control_file_.base());
   platform::home_written(file, offset, from, bytes);
+  const bool is_rewritten = control_is_rewritten_.load(std::memory_order_relaxed);  // relaxed: twice does no harm
+  if (!is_rewritten) make_control_dirty();
   platform::DiskFile control;
-  if (const Errc error = control.open(file, platform::DiskFile::Mode::kRead); error != Errc::kOk) return error;
-  return control.sync();
+  Errc error = control.open(file, platform::DiskFile::Mode::kRead);
+  if (error != Errc::kOk) return error;
+  error = control.sync();
+  if (error == Errc::kOk) control_is_rewritten_.store(true, std::memory_order_relaxed);
+  if (error != Errc::kOk && log_state_ != nullptr)
+    log_state_->control_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
+  return error;
+}
+
+// Pages that could not be written are clean ever after, and syncing them succeeds. Whatever failed before this process came is written again.
+void DomainMemory::make_control_dirty() noexcept {
+  for (std::uint64_t at = 0; at < storage::kControlBytes; at += kPageBytes) {
+    const std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t *>(control_file_.base() + at));
+    std::uint64_t as_it_is = word.load(std::memory_order_relaxed);
+    (void)word.compare_exchange_strong(as_it_is, as_it_is, std::memory_order_relaxed);
+  }
 }
 
 Errc DomainMemory::sync_data(storage::Home *home) noexcept {
@@ -424,6 +446,7 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
     record.waits_for.store(0, std::memory_order_relaxed);
     record.last_flush.store(0, std::memory_order_relaxed);
     record.line_waits_for.store(0, std::memory_order_relaxed);
+    record.line_waiters.store(0, std::memory_order_relaxed);  // of threads that died waiting
     for (std::size_t count = 0; count < storage::kCountsMax; ++count)
       record.counts_before[count].store(record.counts[count].load(std::memory_order_relaxed),
                                         std::memory_order_relaxed);

@@ -160,6 +160,7 @@ class DomainMemory {
   [[nodiscard]] Errc open_rebuildable() noexcept;
   [[nodiscard]] Errc open_separate(std::uint32_t segment) noexcept;
   [[nodiscard]] Errc bound_state() noexcept;
+  void make_control_dirty() noexcept;
   void remove_rebuildable_files() noexcept;
   [[nodiscard]] std::string path(const char *name) const { return folder_ + "/" + name; }
 
@@ -178,7 +179,8 @@ class DomainMemory {
   bool loads_take_blocks_ = false;  // the rebuildable files lie where a load from a hole takes a block (tmpfs)
   bool separate_homes_ = false;
   std::array<std::atomic<std::uint64_t>, storage::kSegmentsMax>
-      durable_bytes_{};  // of each segment, as far as this process knows
+      durable_bytes_{};                            // of each segment, as far as this process knows
+  std::atomic<bool> control_is_rewritten_{false};  // this process has synced all of the control file
 };
 
 }  // namespace tmh::page

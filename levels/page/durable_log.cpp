@@ -199,13 +199,13 @@ Errc DurableLog::wait(std::uint64_t stamp, std::uint64_t line) noexcept {
 
 Errc DurableLog::wait_lower(std::uint64_t line) noexcept {
   if (is_durable(0, line)) return Errc::kOk;
-  LogState &s = state();
-  s.line_waiters.fetch_add(1, std::memory_order_relaxed);
+  const LogState &s = state();
+  self().line_waiters.fetch_add(1, std::memory_order_relaxed);
   self().line_waits_for.store(line, std::memory_order_release);
   const Errc result = flush(0, line);
   self().line_waits_for.store(0, std::memory_order_relaxed);
   self().last_flush.store(s.flushes.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  s.line_waiters.fetch_sub(1, std::memory_order_relaxed);
+  self().line_waiters.fetch_sub(1, std::memory_order_relaxed);
   return result;
 }
 
@@ -248,6 +248,7 @@ DurableLog::Crowd DurableLog::crowd() const noexcept {
   for (std::uint32_t i = 0; i < memory_.participants_high(); ++i) {
     const storage::Participant &other = memory_.participant(i);
     if (other.state.load(std::memory_order_relaxed) != 1) continue;
+    crowd.line_threads += other.line_waiters.load(std::memory_order_relaxed);
     const bool waits = other.waits_for.load(std::memory_order_acquire) > durable ||
                        other.line_waits_for.load(std::memory_order_acquire) > durable_line;
     if (waits) ++crowd.waiting;
@@ -277,7 +278,8 @@ void DurableLog::await_company() const noexcept {
 void DurableLog::follow(std::uint32_t event) noexcept {
   LogState &s = state();
   // A process with threads at the level below counts once in the crowd.
-  const bool has_core = std::max(crowd().active, s.line_waiters.load(std::memory_order_relaxed)) <= cores_;
+  const Crowd present = crowd();
+  const bool has_core = std::max(present.active, present.line_threads) <= cores_;
   if (has_core) {
     const platform::PreciseTimers precise;
     const std::uint64_t now = platform::monotonic_ns(), typical = s.write_ns.load(std::memory_order_relaxed);

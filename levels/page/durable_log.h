@@ -127,6 +127,7 @@ class DurableLog {
   [[nodiscard]] bool sleep(std::uint32_t event, long timeout_ns) noexcept;
   struct Crowd {
     std::uint32_t active = 0, waiting = 0;
+    std::uint32_t line_threads = 0;  // that wait at the level below; those of a dead participant until it is reaped
   };
   [[nodiscard]] Crowd crowd() const noexcept;
   [[nodiscard]] storage::Participant &self() const noexcept { return memory_.participant(slot_); }

@@ -28,11 +28,10 @@ Errc Home::open(const std::string &path, std::uint64_t offset_bytes, std::uint64
   if (may_extend && ::access(path.c_str(), F_OK) != 0) {
     if (const Errc error = watch_disk({DiskOp::kCreate, path_.c_str()}); error != Errc::kOk) return error;
   }
-  fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | (may_extend ? O_CREAT : 0), 0660);
-  if (fd_ < 0) return fail_errno(Errc::kIo, path);
+  if (const Errc error = platform::open_regular(path, O_RDWR | (may_extend ? O_CREAT : 0), &fd_); error != Errc::kOk)
+    return error == Errc::kNotADomain ? fail(Errc::kBadArgument, path + " is not a regular file") : error;
   struct stat info {};
-  if (fstat(fd_, &info) != 0) return fail_errno(Errc::kIo, path);
-  if (!S_ISREG(info.st_mode)) return fail(Errc::kBadArgument, path + " is not a regular file");
+  if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, path);
   const std::uint64_t wanted = offset_bytes + size_bytes;
   if (static_cast<std::uint64_t>(info.st_size) < wanted) {
     if (!may_extend) return fail(Errc::kFileShrunk, path + " is shorter than its segment");
@@ -44,16 +43,12 @@ Errc Home::open(const std::string &path, std::uint64_t offset_bytes, std::uint64
 }
 
 void *Home::map_here(void *address, int protection, int flags) const noexcept {
-  const bool is_separate = home_fd_ >= 0;
-  return mmap(address, max_bytes_, protection, flags, is_separate ? home_fd_ : fd_,
-              is_separate ? 0 : static_cast<off_t>(offset_bytes_));
+  return mmap(address, max_bytes_, protection, flags, mapped_fd(), static_cast<off_t>(mapped_offset()));
 }
 
 Errc Home::map() noexcept {
-  const bool is_separate = home_fd_ >= 0;
-  loads_take_blocks_ = platform::loads_take_blocks(is_separate ? home_fd_ : fd_);
-  readahead_bytes_ =
-      is_separate ? platform::readahead_bytes(home_fd_, 0) : platform::readahead_bytes(fd_, offset_bytes_);
+  loads_take_blocks_ = platform::loads_take_blocks(mapped_fd());
+  readahead_bytes_ = platform::readahead_bytes(mapped_fd(), mapped_offset());
   void *at = map_here(nullptr, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping the home of " + path_);
   madvise(at, max_bytes_, MADV_DONTFORK);
@@ -64,27 +59,28 @@ Errc Home::map() noexcept {
 
 void Home::close() noexcept {
   if (base_ != nullptr) munmap(base_, max_bytes_);
-  if (fd_ >= 0) ::close(fd_);
-  if (home_fd_ >= 0) ::close(home_fd_);
   base_ = nullptr;
-  fd_ = home_fd_ = -1;
+  fd_.reset();
+  home_fd_.reset();
 }
 
 Errc Home::separate(const std::string &path) noexcept {
   struct stat info {};
-  if (fstat(fd_, &info) != 0) return fail_errno(Errc::kIo, path_);
+  if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, path_);
   const std::uint64_t bytes = static_cast<std::uint64_t>(info.st_size) - offset_bytes_;
   if (::access(path.c_str(), F_OK) != 0) {
     // Under another name first: there never is half a home.
     const std::string temporary = path + ".new";
-    platform::FileDescriptor made(::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0660));
-    if (!made || ftruncate(made.get(), static_cast<off_t>(bytes)) != 0) return fail_errno(Errc::kIo, temporary);
-    if (const Errc error = platform::copy_data(fd_, offset_bytes_, bytes, made.get(), temporary); error != Errc::kOk)
+    platform::FileDescriptor made;
+    if (const Errc error = platform::open_regular(temporary, O_RDWR | O_CREAT | O_TRUNC, &made); error != Errc::kOk)
+      return error;
+    if (ftruncate(made.get(), static_cast<off_t>(bytes)) != 0) return fail_errno(Errc::kIo, temporary);
+    if (const Errc error = platform::copy_data(fd_.get(), offset_bytes_, bytes, made.get(), temporary);
+        error != Errc::kOk)
       return error;
     if (::rename(temporary.c_str(), path.c_str()) != 0) return fail_errno(Errc::kIo, path);
   }
-  home_fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (home_fd_ < 0) return fail_errno(Errc::kIo, path);
+  if (const Errc error = platform::open_regular(path, O_RDWR, &home_fd_); error != Errc::kOk) return error;
   munmap(base_, max_bytes_);
   base_ = nullptr;
   // Its length is right: whoever made it or grew it has seen to that. Others may be growing it now, so a length of ours could cut it.
@@ -93,32 +89,32 @@ Errc Home::separate(const std::string &path) noexcept {
 
 Errc Home::extend(std::uint64_t size_bytes) noexcept {
   struct stat info {};
-  if (fstat(fd_, &info) != 0) return fail_errno(Errc::kIo, "fstat of a data file");
+  if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, "fstat of a data file");
   const std::uint64_t wanted = offset_bytes_ + size_bytes;
   if (static_cast<std::uint64_t>(info.st_size) < wanted)
     if (const Errc error = set_length(wanted); error != Errc::kOk) return error;
-  if (home_fd_ < 0) return Errc::kOk;
-  if (fstat(home_fd_, &info) != 0) return fail_errno(Errc::kIo, "fstat of a home");
+  if (!home_fd_) return Errc::kOk;
+  if (fstat(home_fd_.get(), &info) != 0) return fail_errno(Errc::kIo, "fstat of a home");
   if (static_cast<std::uint64_t>(info.st_size) >= size_bytes) return Errc::kOk;
-  return ftruncate(home_fd_, static_cast<off_t>(size_bytes)) == 0 ? Errc::kOk
-                                                                  : fail_errno(Errc::kIo, "extending a home");
+  return ftruncate(home_fd_.get(), static_cast<off_t>(size_bytes)) == 0 ? Errc::kOk
+                                                                        : fail_errno(Errc::kIo, "extending a home");
 }
 
 Errc Home::set_length(std::uint64_t bytes) noexcept {
   if (const Errc error = watch_disk({DiskOp::kTruncate, path_.c_str(), nullptr, bytes}); error != Errc::kOk)
     return error;
-  return ftruncate(fd_, static_cast<off_t>(bytes)) == 0 ? Errc::kOk : fail_errno(Errc::kIo, "extending " + path_);
+  return ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? Errc::kOk : fail_errno(Errc::kIo, "extending " + path_);
 }
 
 Errc Home::sync() noexcept {
   if (const Errc error = watch_disk({DiskOp::kSync, path_.c_str()}); error != Errc::kOk) return error;
-  if (fdatasync(fd_) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
+  if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
   return watch_disk({DiskOp::kSyncDone, path_.c_str()});
 }
 
 Errc Home::allocate_blocks(std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {
-  const Errc error = platform::allocate_blocks(fd_, offset_bytes_ + offset_bytes, bytes);
-  return error != Errc::kOk || home_fd_ < 0 ? error : platform::allocate_blocks(home_fd_, offset_bytes, bytes);
+  const Errc error = platform::allocate_blocks(fd_.get(), offset_bytes_ + offset_bytes, bytes);
+  return error != Errc::kOk || !home_fd_ ? error : platform::allocate_blocks(home_fd_.get(), offset_bytes, bytes);
 }
 
 Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view) noexcept {
@@ -153,18 +149,16 @@ Errc Home::map_view_again(std::byte *view) noexcept {
 
 bool Home::map_pages_again(std::byte *at, std::uint64_t offset_bytes, std::uint64_t bytes,
                            bool accessible) const noexcept {
-  const bool is_separate = home_fd_ >= 0;
   const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
-  if (mmap(at, bytes, protection, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, is_separate ? home_fd_ : fd_,
-           static_cast<off_t>(offset_bytes + (is_separate ? 0 : offset_bytes_))) == MAP_FAILED)
+  if (mmap(at, bytes, protection, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, mapped_fd(),
+           static_cast<off_t>(mapped_offset() + offset_bytes)) == MAP_FAILED)
     return false;
   advise_view(at, offset_bytes, bytes);
   return true;
 }
 
 bool Home::has_data(std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept {
-  const bool is_separate = home_fd_ >= 0;
-  return platform::has_data(is_separate ? home_fd_ : fd_, offset_bytes + (is_separate ? 0 : offset_bytes_), bytes);
+  return platform::has_data(mapped_fd(), mapped_offset() + offset_bytes, bytes);
 }
 
 Errc Home::map_parked(std::uintptr_t view, std::byte **parked) noexcept {

@@ -13,6 +13,7 @@
 #include <tmh/error.hpp>
 
 #include "levels/storage/page_id.h"
+#include "platform/files.h"
 
 namespace tmh::storage {
 
@@ -59,13 +60,16 @@ class Home {
  private:
   void advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept;
   [[nodiscard]] Errc set_length(std::uint64_t bytes) noexcept;
+  // Whichever file is home, and where in it.
+  [[nodiscard]] int mapped_fd() const noexcept { return home_fd_ ? home_fd_.get() : fd_.get(); }
+  [[nodiscard]] std::uint64_t mapped_offset() const noexcept { return home_fd_ ? 0 : offset_bytes_; }
   // mmap of the whole reserve of whichever file is home.
   [[nodiscard]] void *map_here(void *address, int protection, int flags) const noexcept;
   [[nodiscard]] Errc map() noexcept;
 
   std::string path_;  // of the data file
-  int fd_ = -1;
-  int home_fd_ = -1;  // separate, else -1
+  platform::FileDescriptor fd_;
+  platform::FileDescriptor home_fd_;  // if separate
   std::byte *base_ = nullptr;
   std::uint64_t offset_bytes_ = 0;  // in the data file
   std::uint64_t max_bytes_ = 0;

@@ -18,7 +18,7 @@
 namespace tmh::storage {
 
 inline constexpr std::uint64_t kLogStateMagic = 0x3130'5453'474f'4c54ull;  // "TLOGST01"
-inline constexpr std::uint32_t kLogStateVersion = 5;
+inline constexpr std::uint32_t kLogStateVersion = 6;
 
 // Everything before it is durable.
 struct FlushPoint {
@@ -48,9 +48,10 @@ struct alignas(64) LogState {
   std::uint32_t generation;
   std::uint64_t file_bytes;
   std::uint64_t reserved_zero[5];
-  alignas(64) platform::SharedLock lock;  // the writer's
-  std::atomic<std::uint32_t> error;       // Errc of a write that failed; never taken back
-  std::atomic<std::uint32_t> data_error;  // the same of syncing a data file: what was lost there only the log has
+  alignas(64) platform::SharedLock lock;     // the writer's
+  std::atomic<std::uint32_t> error;          // Errc of a write that failed; never taken back
+  std::atomic<std::uint32_t> data_error;     // the same of syncing a data file: what was lost there only the log has
+  std::atomic<std::uint32_t> control_error;  // the same of syncing tmh.control: what it says may not be on disk
   alignas(64) std::atomic<std::uint64_t> durable_clock;
   std::atomic<std::uint64_t> durable_line;
   std::atomic<Lsn> durable_lsn;
@@ -73,11 +74,10 @@ struct alignas(64) LogState {
   std::atomic<std::uint64_t> checkpoint_lsn;  // of tmh.checkpoint
   std::atomic<std::uint64_t> checkpoint_ns;   // coarse_ns() of the last one, or of the last attempt
   std::atomic<std::uint64_t> reusable_below;  // log files with a smaller index may be made into new ones
-  // With a level below, instead of append_lsn: bytes of commits that are, or are about to be, published and are not in the log. What a
-  // death leaves in it only makes log files come earlier.
+  // With a level below, instead of append_lsn: bytes of commits that are, or are about to be, published and are not in the log. A death
+  // between the two leaves its one commit's bytes in it until all have closed: log files come that much earlier, and deaths add up.
   alignas(64) std::atomic<std::uint64_t> pending_bytes;
-  std::atomic<std::uint32_t> line_waiters;  // threads of the level below that wait for durability: a hint
-  alignas(64) LogTotals totals[2];          // as `point`
+  alignas(64) LogTotals totals[2];  // as `point`
   std::atomic<std::uint64_t> checkpoints, files_made;
 
   [[nodiscard]] std::uint64_t commits_written() const noexcept {

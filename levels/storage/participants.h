@@ -89,9 +89,9 @@ struct alignas(64) Participant {
   // line 7: the list of the slot's versions, which stays when the slot changes hands; and durability: its owner's, log writers read it.
   // In domains that are not durable nobody touches the latter.
   alignas(64) VersionList versions;
-  std::uint32_t reserved3_zero;
-  std::atomic<std::uint64_t> waits_for;   // commit timestamp that must become durable, 0: none
-  std::atomic<std::uint64_t> last_flush;  // LogState::flushes when its last strict commit was acknowledged
+  std::atomic<std::uint32_t> line_waiters;  // with a level below: threads that wait for durability there; a hint
+  std::atomic<std::uint64_t> waits_for;     // commit timestamp that must become durable, 0: none
+  std::atomic<std::uint64_t> last_flush;    // LogState::flushes when its last strict commit was acknowledged
   // With a level below: the same as waits_for on its clock, of the thread that came last. A hint, for group commit.
   std::atomic<std::uint64_t> line_waits_for;
   std::uint64_t stack_start;  // identity, with pid and start_time
