@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "platform/asymmetric_fence.h"
+#include "platform/thread_object.h"
 
 namespace tmh::detail {
 
@@ -55,12 +56,13 @@ struct WordOfThread {
     std::erase_if(words().all, [this](const auto &known) { return known.get() == where; });
   }
 };
-thread_local WordOfThread word_of_thread;
 
 void make_word() {
   auto made = std::make_unique<Where>();
+  WordOfThread &own =
+      platform::ThreadObject<WordOfThread>::here();  // destructors of thread_local objects may run instances
   const std::scoped_lock guard(words().mutex);
-  word_of_thread.where = where_here = made.get();
+  own.where = where_here = made.get();
   words().all.push_back(std::move(made));
 }
 

@@ -270,14 +270,15 @@ bool Attempts::end() {
         run_actions(status == Status::kCommitted);
         raise(error);
       }
-      run_actions(status == Status::kCommitted);
       site.add(SiteCount::kPageTicks, platform::ticks() - ticks_);
       if (status == Status::kCommitted) {
         site.add(SiteCount::kPageCommits, 1);
         if (site.line_kind() == DomainImpl::LineKind::kHardware && kind_ == Kind::kUpdate) give_pages_back();
+        run_actions(true);  // last: one may close the domain
         return true;
       }
       site.add(SiteCount::kPageAborts, 1);
+      run_actions(false);
       domain.backoff();
       return false;
     case RunsAt::kHardware:

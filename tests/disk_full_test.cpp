@@ -207,6 +207,7 @@ TEST_P(FullDeviceTest, NeverKillsAndLosesNothing) {
   const std::string place = folder_ / "device", image = folder_ / "image";
   ASSERT_EQ(mkdir(place.c_str(), 0777), 0);
   for (const Case &now : kCases) {
+    if (now.reads_first && device == Device::kTmpfs) continue;  // it has no holes any more once they have been read
     const ChildEnd end = run_in_child("writer", [&] {
       if (!mount_device(device, image, place)) _exit(kMayNotMount);
       fill_up(place, options(), now);

@@ -250,6 +250,18 @@ TEST_F(RtmTest, SegmentsComeAndGoWhileAnotherThreadRuns) {
   EXPECT_EQ(query(table.domain, [&] { return *reinterpret_cast<std::uint64_t *>(other.data()); }), 60U);
 }
 
+// The instance commits at level 2, which an action needs, and its pages are given back to RTM: before the action, which leaves nothing to give.
+TEST_F(RtmTest, ActionMayCloseTheDomain) {
+  RtmTable table(folder_.path());
+  const Site site = table.plain_site();
+  for (int i = 0; i < 100; ++i) atomically(site, [&] { ++table.word(1); });  // goes on in hardware
+  atomically(site, [&] {
+    on_commit([&] { table.domain.close(); });
+    ++table.word(1);
+  });
+  EXPECT_EQ(RtmTable(folder_.path()).committed(1), 101U);
+}
+
 TEST_F(RtmTest, ChildIsDetached) {
   const RtmTable table(folder_.path());
   const Site site = table.plain_site();
