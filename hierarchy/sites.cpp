@@ -40,7 +40,7 @@ thread_local Actions actions;
 // thread that the child does not have, so nobody may destroy it.
 void forget_in_child() noexcept {
   line_run = {};
-  line_access.leave();
+  line_access = nullptr;
   static std::vector<Actions> of_parents;
   if (!actions.on_commit.empty() || !actions.on_abort.empty()) of_parents.push_back(std::exchange(actions, {}));
 }
@@ -237,7 +237,7 @@ void Attempts::begin() {
 
 // Domains without early release: nothing is read before it is durable.
 void Attempts::await_snapshot() {
-  const Errc error = site_.impl_->domain().durable()->log().wait_lower(line_run.thread->snapshot());
+  const Errc error = site_.impl_->domain().durable()->log().wait_lower(line_run.thread->rv);
   if (error == Errc::kOk) return;
   line_run.depth = 0;
   line_run.thread->abandon();

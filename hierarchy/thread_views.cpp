@@ -62,10 +62,7 @@ std::vector<ViewOf> &entries_here() {
   return views_here.all;
 }
 
-ThreadView &view_of(LineAccess &access) noexcept { return *static_cast<ThreadView *>(access.owner); }
-line::SoftwareThread &lines_of(LineAccess &access) noexcept {
-  return *static_cast<line::SoftwareThread *>(access.owner);
-}
+ThreadView &view_of(LineAccess &access) noexcept { return static_cast<ThreadView &>(access); }
 
 template <class Unsigned>
 std::uint64_t load_as(std::uintptr_t at) noexcept {
@@ -93,18 +90,23 @@ std::uint64_t load_plain(std::uintptr_t at, std::uint32_t size) noexcept {
 std::uint64_t line_load_long(LineAccess &access, const void *address, std::uint32_t bytes) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   if (access.is_in_pages) return view_of(access).load_long(at, bytes);
-  return lines_of(access).load_long(at, bytes);
+  return static_cast<line::SoftwareThread &>(access).load_long(at, bytes);
 }
 
 void line_store_long(LineAccess &access, void *address, std::uint64_t value, std::uint32_t bytes) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   if (access.is_in_pages) return view_of(access).store_long(at, value, bytes);
-  lines_of(access).store_long(at, value, bytes);
+  static_cast<line::SoftwareThread &>(access).store_long(at, value, bytes);
 }
 
-ThreadView *running_view() noexcept { return line_access.is_in_pages ? &view_of(line_access) : nullptr; }
+ThreadView *running_view() noexcept {
+  return line_access != nullptr && line_access->is_in_pages ? &view_of(*line_access) : nullptr;
+}
 
-ThreadView::ThreadView(DomainImpl &domain) noexcept : domain_(domain) { runner_.view = this; }
+ThreadView::ThreadView(DomainImpl &domain) noexcept : domain_(domain) {
+  is_in_pages = true;
+  runner_.view = this;
+}
 
 Errc ThreadView::attach() noexcept {
   platform::FolderLock folder_lock;
@@ -201,28 +203,17 @@ Errc ThreadView::follow_segments() noexcept {
 void ThreadView::unmap(std::uint32_t segment) noexcept {
   if (is_attached_) (void)engine_->unmap(segment);
   std::erase_if(places_, [segment](const Place &place) { return place.segment == segment; });
-  last_ = {};
+  bytes = 0;
 }
 
 void ThreadView::enter() noexcept {
   is_doomed_ = false;
-  line_access.owner = this;
-  line_access.is_in_pages = true;
-  line_access.line = kNoLine;
-  line_access.written = ~std::uint64_t{0};
-  line_access.words = nullptr;
-  show_place();
-}
-
-void ThreadView::show_place() const noexcept {
-  line_access.view = last_.common;
-  line_access.bytes = last_.bytes;
-  line_access.home_minus_view = last_.own - last_.common;
+  line_access = this;
 }
 
 void ThreadView::need_process_view() {
   is_doomed_ = true;
-  line_access.bytes = 0;
+  bytes = 0;
   throw LineAbort{};
 }
 
@@ -231,9 +222,10 @@ std::uintptr_t ThreadView::find_place(std::uintptr_t address) {
   if (is_doomed_) throw LineAbort{};
   for (const Place &place : places_) {
     if (address - place.common >= place.bytes) continue;
-    last_ = place;
-    show_place();
-    return address - place.common + place.own;
+    view = place.common;
+    bytes = place.bytes;
+    home_minus_view = place.own - place.common;
+    return address + home_minus_view;
   }
   const bool may_be_new = domain_.segments_epoch() != segments_epoch_;
   if (may_be_new && domain_.segment_at(reinterpret_cast<const void *>(address)) != nullptr) need_process_view();

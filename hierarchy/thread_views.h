@@ -30,7 +30,7 @@ namespace tmh::detail {
 class DomainImpl;
 
 // One thread's views of one domain.
-class ThreadView final {
+class ThreadView final : public LineAccess {
  public:
   explicit ThreadView(DomainImpl &domain) noexcept;
   ThreadView(const ThreadView &) = delete;
@@ -49,12 +49,12 @@ class ThreadView final {
 
   // Accesses of this thread go to its views, from here to leave().
   void enter() noexcept;
-  static void leave() noexcept { line_access.leave(); }
+  static void leave() noexcept { line_access = nullptr; }
   // Ends the attempt: throws LineAbort, and again at each access that follows.
   [[noreturn]] void need_process_view();
   [[nodiscard]] bool is_doomed() const noexcept { return is_doomed_; }
 
-  // The long ways of line_load() and line_store(). Throw LineAbort.
+  // The long ways of LineAccess. Throw LineAbort.
   [[nodiscard]] std::uint64_t load_long(std::uintptr_t address, std::uint32_t size);
   void store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t size);
 
@@ -76,7 +76,6 @@ class ThreadView final {
   [[nodiscard]] Errc open_files() noexcept;
   [[nodiscard]] Errc start_engine() noexcept;
   [[nodiscard]] std::uintptr_t find_place(std::uintptr_t address);
-  void show_place() const noexcept;
 
   DomainImpl &domain_;
   PageRunner runner_;
@@ -85,7 +84,6 @@ class ThreadView final {
   std::unique_ptr<hierarchy::Directory> directory_;  // hybrid domains
   std::unique_ptr<page::Engine> engine_;
   std::vector<Place> places_;
-  Place last_;                        // used last; where LineAccess begins
   std::uint64_t segments_epoch_ = 0;  // DomainImpl::segments_epoch() that places_ follows
   bool is_attached_ = false;
   bool is_doomed_ = false;

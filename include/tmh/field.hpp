@@ -36,13 +36,13 @@ class alignas(sizeof(T)) field {
   }
 
   [[nodiscard]] T load() const {
-    if (detail::LineAccess &access = detail::line_access; access.owner != nullptr)
-      return detail::line_load(access, &value_);
+    if (detail::LineAccess *const access = detail::line_access; access != nullptr)
+      return detail::line_load(*access, &value_);
     return value_;
   }
   void store(const T &value) {
-    if (detail::LineAccess &access = detail::line_access; access.owner != nullptr) {
-      detail::line_store(access, &value_, value);
+    if (detail::LineAccess *const access = detail::line_access; access != nullptr) {
+      detail::line_store(*access, &value_, value);
     } else {
       value_ = value;
     }

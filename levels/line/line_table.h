@@ -14,8 +14,9 @@ class LineTable {
 
   void clear() noexcept {
     count_ = 0;
-    if (++epoch_ == 0) [[unlikely]]
-      begin_epochs_again();
+    if (++epoch_ != 0) return;
+    for (Cell &cell : cells_) cell.epoch = 0;  // after 2^32 attempts
+    epoch_ = 1;
   }
   // key: an address that is a multiple of 8.
   [[nodiscard]] std::uint32_t find(std::uintptr_t key) const noexcept {
@@ -42,10 +43,6 @@ class LineTable {
 
   [[nodiscard]] std::size_t first(std::uintptr_t key) const noexcept {
     return ((key >> 3) * 0x9e37'79b9'7f4a'7c15ull >> 32) & mask_;  // Fibonacci hashing; neighbours spread
-  }
-  [[gnu::cold]] void begin_epochs_again() noexcept {  // after 2^32 attempts
-    for (Cell &cell : cells_) cell.epoch = 0;
-    epoch_ = 1;
   }
   void put(std::uintptr_t key, std::uint32_t value) noexcept {
     std::size_t at = first(key);

@@ -8,7 +8,7 @@
 #include "platform/process.h"
 
 namespace tmh::detail {
-constinit thread_local LineAccess line_access __attribute__((tls_model("initial-exec")));
+constinit thread_local LineAccess *line_access = nullptr;
 }  // namespace tmh::detail
 
 namespace tmh::line {
@@ -44,9 +44,12 @@ void SoftwareThread::detach() noexcept {
 }
 
 bool SoftwareThread::begin(const Begin &begin) noexcept {
-  if (begin.attempt != 0) [[unlikely]]
-    wait_for_blocker();
-  blocked_on_ = nullptr;  // of an earlier instance, which went on at the level above: it may have been unmapped since
+  if (blocked_on_ != nullptr) [[unlikely]] {
+    // Not one of an earlier instance, which went on at the level above; nor one that has been unmapped since.
+    if (begin.attempt != 0 && blocked_removals_ == memory_.removals())
+      static_cast<void>(wait_until_changed(*blocked_on_, blocked_seen_));
+    blocked_on_ = nullptr;
+  }
   policy_ = begin.policy;
   attempt_ = begin.attempt;
   is_query_ = begin.is_query;
@@ -55,34 +58,36 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   is_doomed_ = false;
   cause_ = AbortCause::kNone;
   error_ = Errc::kOk;
-  if (attempt_ != 0 && attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) [[unlikely]]
+  if (attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) [[unlikely]]
     take_turn();
-  access_ = detail::line_access.owner == nullptr ? &detail::line_access : &kept_;
-  access_->owner = this;
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we look.
-  access_->rv = memory_.state().clock.load(std::memory_order_acquire);
+  rv = memory_.state().clock.load(std::memory_order_acquire);
   // Unique as a context is one thread's and retries keep it; no shared counter is needed for the order of begins.
-  if (attempt_ == 0 || !policy_.keep_age) age_ = access_->rv << 16 | number_;
-  access_->log_top = log_.data();
-  access_->log_end = log_.data() + log_.size() - 1;
+  if (attempt_ == 0 || !policy_.keep_age) age_ = rv << 16 | number_;
+  log_top = log_.data();
+  log_end = log_.data() + log_.size() - 1;
   if (!writes_.empty()) {
     writes_.clear();
     write_index_.clear();
-    written_last_ = nullptr;
+    write_filter_ = 0;
   }
   is_limited_ = begin.capacity != nullptr && !begin.capacity->is_unlimited();
-  if (is_limited_) [[unlikely]]
-    limit(*begin.capacity);
-  access_->written = 0;
-  use_again();
+  if (is_limited_) [[unlikely]] {
+    if (use_ == nullptr) use_ = std::make_unique<CapacityUse>();
+    read_lines_.clear();
+    use_->begin(*begin.capacity, model_now_ns(), number_);
+  }
+  if (segment_ != nullptr) use_again();
+  detail::line_access = this;
   platform::probe::begin(platform::probe::kLines, instance_, is_query_ ? 1 : 0);
   return true;
 }
 
-void SoftwareThread::limit(const CapacityModel &capacity) noexcept {
-  if (use_ == nullptr) use_ = std::make_unique<CapacityUse>();
-  read_lines_.clear();
-  use_->begin(capacity, model_now_ns(), number_);
+void SoftwareThread::finish() noexcept {
+  detail::line_access = nullptr;
+  is_running_ = false;
+  if (has_turn_) [[unlikely]]
+    give_turn();
 }
 
 void SoftwareThread::abandon(AbortCause cause) noexcept { (void)end_aborted(cause); }
@@ -92,8 +97,8 @@ void SoftwareThread::doom(AbortCause cause) noexcept {
   cause_ = cause;
   status_ = status_of(cause);
   is_doomed_ = true;
-  access_->bytes = 0;  // so that the inline way ends, too
-  access_->line = detail::kNoLine;
+  bytes = 0;  // so that the inline way ends, too
+  line = detail::kNoLine;
 }
 
 void SoftwareThread::fail(AbortCause cause) {
@@ -109,7 +114,7 @@ void SoftwareThread::nest(std::uint32_t depth) {
 }
 
 bool SoftwareThread::is_log_valid() const noexcept {
-  for (const detail::LineSeen *entry = log_.data() + 1; entry <= access_->log_top; ++entry) {
+  for (const detail::LineSeen *entry = log_.data() + 1; entry <= log_top; ++entry) {
     // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the caller's look at the clock wrote the line.
     if (entry->word->load(std::memory_order_acquire) != entry->seen) return invalid_by(*entry->word);
   }
@@ -120,7 +125,7 @@ bool SoftwareThread::extend() noexcept {
   // acquire: pairs with line-stamp: a commit stamped up to here has locked its lines before.
   const std::uint64_t now = memory_.state().clock.load(std::memory_order_acquire);
   if (!is_log_valid() && !platform::is_planted(platform::Planted::kLineNoExtensionCheck)) return false;
-  access_->rv = now;
+  rv = now;
   return true;
 }
 

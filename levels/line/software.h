@@ -43,7 +43,7 @@ struct Begin {
 inline constexpr std::uint32_t kTurnAttempts = 8;
 inline constexpr std::uint32_t kQueryTurnAttempts = 2;
 
-class SoftwareThread {
+class SoftwareThread : public detail::LineAccess {
  public:
   // REQUIRES: memory and upper outlive it; the participant's slot is attached.
   // redo_log: durable domains, else null.
@@ -73,17 +73,16 @@ class SoftwareThread {
   // Whole words: 1, 2, 4 or 8 bytes, naturally aligned, in an open segment's view. Throw LineAbort.
   template <class T>
   [[nodiscard]] T load(const T *address) {
-    return detail::line_load(*access_, address);
+    return detail::line_load(*this, address);
   }
   template <class T>
   void store(T *address, const T &value) {
-    detail::line_store(*access_, address, value);
+    detail::line_store(*this, address, value);
   }
   // Is the address in a segment that level 1 knows here?
   [[nodiscard]] bool covers(const void *address) const noexcept {
     return memory_.find(reinterpret_cast<std::uintptr_t>(address)) != nullptr;
   }
-  [[nodiscard]] std::uint64_t snapshot() const noexcept { return access_->rv; }
   // Moves the snapshot to now; false: something read has changed, and the instance can only abort.
   [[nodiscard]] bool extend() noexcept;
   // Aborts the running attempt in the middle of its body: throws LineAbort.
@@ -106,7 +105,7 @@ class SoftwareThread {
   [[nodiscard]] LineContextV1 &context() noexcept { return *context_; }
   // What the running instance has read and written so far: for retry(), durability, counters.
   [[nodiscard]] std::span<const detail::LineSeen> reads() const noexcept {
-    return {log_.data() + 1, static_cast<std::size_t>(access_->log_top - log_.data())};
+    return {log_.data() + 1, static_cast<std::size_t>(log_top - log_.data())};
   }
   [[nodiscard]] std::span<const LineWrite> writes() const noexcept { return {context_->writes, writes_.size()}; }
   // Snapshots of reads are needed after the end, too (retry()): the log stays until the next begin.
@@ -123,59 +122,14 @@ class SoftwareThread {
   };
 
   // software_access.cpp
-  // Null: plain memory. Throws when the attempt has been aborted.
-  [[nodiscard]] LineSegment *segment_of_address(std::uintptr_t address) {
-    if (is_doomed_) [[unlikely]]
-      throw detail::LineAbort{};
-    if (segment_ != nullptr) [[likely]] {
-      // acquire: pairs with LineMemory::add_segment() and grow_segment(). Before the rest: it may be mapped again at this moment.
-      const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);
-      if (segment_bytes != 0 && address - segment_->view < segment_bytes) [[likely]]
-        return segment_;
-    }
-    return use_segment_of(address);
-  }
-  [[nodiscard]] LineSegment *use_segment_of(std::uintptr_t address) noexcept;
+  [[nodiscard]] LineSegment *segment_of_address(std::uintptr_t address);
   void use(LineSegment &segment, std::uint64_t offset) noexcept;
-  // At a begin. Looking for the window's ends would cost more than a small instance.
-  void use_again() noexcept {
-    if (segment_ == nullptr || segment_->mappings.load(std::memory_order_relaxed) != mappings_seen_) [[unlikely]] {
-      access_->bytes = 0;  // the first access finds a segment
-      access_->words = nullptr;
-      access_->line = detail::kNoLine;
-      segment_ = nullptr;
-      return;
-    }
-    if (!segment_->loads_take_blocks)  // it may have grown. acquire: pairs with LineMemory::grow_segment()
-      window_bytes_ = segment_->bytes.load(std::memory_order_acquire);
-    show_window();
-  }
-  void show_window() noexcept {
-    access_->view = segment_->view + window_begin_;
-    access_->home_minus_view = reinterpret_cast<std::uintptr_t>(segment_->home) - segment_->view;
-    access_->words = segment_->words + window_begin_ / kLineBytes;
-    access_->bytes = is_limited_ ? 0 : window_bytes_;
-    access_->line = detail::kNoLine;
-  }
-  [[nodiscard]] static unsigned filter_bit(std::uint64_t offset) noexcept { return offset / kLineBytes % 64; }
-  [[nodiscard]] bool maybe_written(std::uint64_t offset) const noexcept {
-    return (access_->written >> filter_bit(offset) & 1) != 0;
-  }
+  void use_again() noexcept;
   void make_loadable(LineSegment &segment, std::uint64_t offset);
   [[nodiscard]] std::uint64_t load_over(LineSegment &segment, std::uint64_t offset, std::uint32_t size,
                                         LineWrite &entry);
   [[nodiscard]] std::uint64_t read_home(LineSegment &segment, std::uint64_t offset, std::uint32_t bytes);
   void note_read(const LineWord *word, std::uint64_t seen);
-  // The line in the redo log; null: it has not been written.
-  [[nodiscard]] LineWrite *entry_of(const LineWord *word) noexcept {
-    if (word != written_last_) {
-      const std::uint32_t index = write_index_.find(reinterpret_cast<std::uintptr_t>(word));
-      if (index == LineTable::kNone) return nullptr;
-      written_last_ = word;
-      written_last_index_ = index;
-    }
-    return &context_->writes[written_last_index_];
-  }
   [[nodiscard]] LineWrite &write_entry(LineSegment &segment, std::uint64_t offset);
   void grow_writes();
   void settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen);
@@ -188,7 +142,6 @@ class SoftwareThread {
       fail(verdict);
   }
   void doom(AbortCause cause) noexcept;
-  void limit(const CapacityModel &capacity) noexcept;
   [[nodiscard]] std::uint64_t model_now_ns() const noexcept;
 
   // Pauses of 40 to 140 cycles: a commit of a few lines takes 0.1 to 1 us. A committer, which others wait for, spins less.
@@ -201,7 +154,6 @@ class SoftwareThread {
   [[nodiscard]] static bool spin_until_changed(const LineWord &word, std::uint64_t seen, std::uint32_t rounds) noexcept;
   [[nodiscard]] bool wait_until_changed(const LineWord &word, std::uint64_t seen) noexcept;
   void wait_at_begin(const LineWord &word, std::uint64_t seen) noexcept;
-  void wait_for_blocker() noexcept;
   void suspect_context(std::uint32_t number) noexcept;
   void take_turn() noexcept;
   void give_turn() noexcept;
@@ -220,19 +172,8 @@ class SoftwareThread {
   [[nodiscard]] bool is_valid_at_commit() const noexcept;
   [[nodiscard]] AbortCause save_undo() noexcept;
   [[nodiscard]] bool has_undo_room(std::uint64_t head) const noexcept;
-  [[nodiscard]] Status commit_writes() noexcept;
   Status end_aborted(AbortCause cause) noexcept;
-  void finish() noexcept {
-    if (access_ != &kept_) [[likely]] {
-      kept_.rv = access_->rv;
-      kept_.log_top = access_->log_top;
-      access_->leave();
-      access_ = &kept_;
-    }
-    is_running_ = false;
-    if (has_turn_) [[unlikely]]
-      give_turn();
-  }
+  void finish() noexcept;
 
   LineMemory &memory_;
   Upper &upper_;
@@ -249,18 +190,13 @@ class SoftwareThread {
   std::uint64_t age_ = 0, stamp_ = 0, instance_ = 0;  // instance_: number in the context's status
   const LineWord *blocked_on_ = nullptr;  // a locked line that made the commit let go, for the wait afterwards
   std::uint64_t blocked_seen_ = 0, blocked_removals_ = 0;  // the word as it was, and LineMemory::removals() then
-  // The thread's own while it runs. kept_: what outlasts it, the segment used last, reads, snapshot; and of a second instance that one thread runs
-  // in between, which only load() and store() here know (tests).
-  detail::LineAccess kept_;
-  detail::LineAccess *access_ = &kept_;
-  LineSegment *segment_ = nullptr;                     // used last; LineAccess names it while `bytes` is not 0
-  std::uint32_t mappings_seen_ = 0;                    // of it, when it was
-  std::uint64_t window_begin_ = 0, window_bytes_ = 0;  // of it, that LineAccess then names
+  LineSegment *segment_ = nullptr;                         // used last; LineAccess names it while `bytes` is not 0
+  std::uint32_t mappings_seen_ = 0;                        // of it, when it was
+  std::uint64_t window_begin_ = 0, window_bytes_ = 0;      // of it, that LineAccess then names
   std::vector<detail::LineSeen> log_;
   std::vector<LocalWrite> writes_;
   LineTable write_index_;
-  const LineWord *written_last_ = nullptr;  // found last in write_index_, and its number
-  std::uint32_t written_last_index_ = 0;
+  std::uint64_t write_filter_ = 0;  // bit (line % 64): maybe in write_index_
   std::uint32_t writes_allocated_ = 0;
   // Durable domains: the running commit's record.
   std::vector<std::uint32_t> by_place_;  // writes, in the order of their places

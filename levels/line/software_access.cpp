@@ -34,41 +34,6 @@ std::uint64_t load_bytes(const std::byte *at, std::uint32_t bytes) noexcept {
   }
 }
 
-// Memory that only this thread uses. By cases: a copy of a length that the compiler does not know is a call.
-std::uint64_t own_bytes(const std::byte *at, std::uint32_t bytes) noexcept {
-  std::uint64_t value = 0;
-  switch (bytes) {
-    case 1:
-      std::memcpy(&value, at, 1);
-      break;
-    case 2:
-      std::memcpy(&value, at, 2);
-      break;
-    case 4:
-      std::memcpy(&value, at, 4);
-      break;
-    default:
-      std::memcpy(&value, at, 8);
-  }
-  return value;
-}
-
-void store_own_bytes(std::byte *at, std::uint64_t value, std::uint32_t bytes) noexcept {
-  switch (bytes) {
-    case 1:
-      std::memcpy(at, &value, 1);
-      break;
-    case 2:
-      std::memcpy(at, &value, 2);
-      break;
-    case 4:
-      std::memcpy(at, &value, 4);
-      break;
-    default:
-      std::memcpy(at, &value, 8);
-  }
-}
-
 // Bytes of a line that an access means, as LineWrite::mask has them.
 std::uint64_t mask_of(std::uint64_t offset, std::uint32_t bytes) noexcept {
   return ((1ull << bytes) - 1) << (offset % kLineBytes);
@@ -80,8 +45,14 @@ std::byte *bytes_in(LineWrite &entry, std::uint64_t offset) noexcept {
 
 }  // namespace
 
-// Not of the segment used last. Null: plain memory.
-LineSegment *SoftwareThread::use_segment_of(std::uintptr_t address) noexcept {
+// Null: plain memory. Throws when the attempt has been aborted.
+LineSegment *SoftwareThread::segment_of_address(std::uintptr_t address) {
+  if (is_doomed_) throw detail::LineAbort{};
+  if (segment_ != nullptr) {
+    // acquire: pairs with LineMemory::add_segment() and grow_segment(). Before the rest: it may be mapped again at this moment.
+    const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);
+    if (segment_bytes != 0 && address - segment_->view < segment_bytes) return segment_;
+  }
   LineSegment *segment = memory_.find(address);
   if (segment != nullptr) use(*segment, address - segment->view);
   return segment;
@@ -94,7 +65,26 @@ void SoftwareThread::use(LineSegment &segment, std::uint64_t offset) noexcept {
   std::uint64_t end = 0;
   memory_.loadable_around(segment, offset, &window_begin_, &end);
   window_bytes_ = end - window_begin_;
-  show_window();
+  view = segment.view + window_begin_;
+  home_minus_view = reinterpret_cast<std::uintptr_t>(segment.home) - segment.view;
+  words = segment.words + window_begin_ / kLineBytes;
+  bytes = is_limited_ || !writes_.empty() ? 0 : window_bytes_;
+  line = detail::kNoLine;
+}
+
+// At a begin. Where loads take blocks the window stays: looking for its ends costs more than a small instance.
+void SoftwareThread::use_again() noexcept {
+  // acquire: as in segment_of_address()
+  if (segment_->bytes.load(std::memory_order_acquire) == 0) {
+    segment_ = nullptr;
+    bytes = 0;
+    line = detail::kNoLine;
+    return;
+  }
+  const bool is_mapped_still = segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
+  if (!segment_->loads_take_blocks || !is_mapped_still) return use(*segment_, 0);  // or it may have grown
+  bytes = is_limited_ ? 0 : window_bytes_;
+  line = detail::kNoLine;
 }
 
 // REQUIRES: loads take blocks. Throws when there is none.
@@ -109,8 +99,9 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
   const std::uint64_t offset = address - segment->view;
   if (segment->loads_take_blocks) make_loadable(*segment, offset);
   LineWord *const word = segment->words + offset / kLineBytes;
-  if (maybe_written(offset)) {
-    if (LineWrite *const entry = entry_of(word); entry != nullptr) return load_over(*segment, offset, size, *entry);
+  if ((write_filter_ >> (offset / kLineBytes % 64) & 1) != 0) {
+    const std::uint32_t index = write_index_.find(reinterpret_cast<std::uintptr_t>(word));
+    if (index != LineTable::kNone) return load_over(*segment, offset, size, context_->writes[index]);
   }
   if (is_limited_ && read_lines_.find(reinterpret_cast<std::uintptr_t>(word)) == LineTable::kNone) {
     read_lines_.insert(reinterpret_cast<std::uintptr_t>(word), 0);
@@ -123,10 +114,8 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
 std::uint64_t SoftwareThread::load_over(LineSegment &segment, std::uint64_t offset, std::uint32_t size,
                                         LineWrite &entry) {
   const std::uint64_t wanted = mask_of(offset, size);
-  if ((entry.mask & wanted) == wanted) [[likely]] {
-    return own_bytes(bytes_in(entry, offset), size);
-  }
-  std::uint64_t value = read_home(segment, offset, size);
+  std::uint64_t value = 0;
+  if ((entry.mask & wanted) != wanted) value = read_home(segment, offset, size);
   for (std::uint32_t i = 0; i < size; ++i) {
     if ((entry.mask >> (offset % kLineBytes + i) & 1) == 0) continue;
     const auto byte = static_cast<std::uint64_t>(bytes_in(entry, offset)[i]);
@@ -140,7 +129,7 @@ std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offs
   for (;;) {
     // As detail::line_load(), which has the reasons for these orders.
     const std::uint64_t seen = word.load(std::memory_order_acquire);
-    if (seen > access_->rv) {
+    if (seen > rv) {
       settle(segment, offset, seen);
       continue;
     }
@@ -152,15 +141,15 @@ std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offs
 }
 
 void SoftwareThread::note_read(const LineWord *word, std::uint64_t seen) {
-  if (access_->log_top->word == word) return;
-  if (access_->log_top == access_->log_end) {
-    const auto used = static_cast<std::size_t>(access_->log_top - log_.data());
+  if (log_top->word == word) return;
+  if (log_top == log_end) {
+    const auto used = static_cast<std::size_t>(log_top - log_.data());
     log_.resize(2 * log_.size());
-    access_->log_top = log_.data() + used;
-    access_->log_end = log_.data() + log_.size() - 1;
+    log_top = log_.data() + used;
+    log_end = log_.data() + log_.size() - 1;
   }
-  *++access_->log_top = {word, seen};
-  access_->line = detail::kNoLine;
+  *++log_top = {word, seen};
+  line = detail::kNoLine;
 }
 
 // Does something about a line that cannot be read at this snapshot as it is. Throws when nothing helps.
@@ -196,18 +185,23 @@ void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
 
 void SoftwareThread::store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t size) {
   LineSegment *const segment = segment_of_address(address);
-  if (segment == nullptr) return store_own_bytes(reinterpret_cast<std::byte *>(address), value, size);
+  if (segment == nullptr) {
+    std::memcpy(reinterpret_cast<void *>(address), &value, size);
+    return;
+  }
   if (is_query_) fail(AbortCause::kQueryWrote);
   const std::uint64_t offset = address - segment->view;
   LineWrite &entry = write_entry(*segment, offset);
-  store_own_bytes(bytes_in(entry, offset), value, size);
+  std::memcpy(bytes_in(entry, offset), &value, size);
   entry.mask |= mask_of(offset, size);
 }
 
 LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offset) {
   LineWord *const word = segment.words + offset / kLineBytes;
-  if (maybe_written(offset)) {
-    if (LineWrite *const known = entry_of(word); known != nullptr) return *known;
+  const std::uint64_t filter_bit = 1ull << (offset / kLineBytes % 64);
+  if ((write_filter_ & filter_bit) != 0) {
+    const std::uint32_t index = write_index_.find(reinterpret_cast<std::uintptr_t>(word));
+    if (index != LineTable::kNone) return context_->writes[index];
   }
   const auto index = static_cast<std::uint32_t>(writes_.size());
   if (index == writes_allocated_) grow_writes();
@@ -219,14 +213,13 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   LineWrite &entry = context_->writes[index];
   entry.at = where(segment.number, line_offset);
   entry.mask = 0;
-  access_->written |= 1ull << filter_bit(offset);
+  write_filter_ |= filter_bit;
   // No memory: the user gets the exception, and may go on without this store. So both lists take the line, or none.
   if (index == writes_.capacity()) writes_.reserve(2 * std::size_t{index} + 64);
   write_index_.insert(reinterpret_cast<std::uintptr_t>(word), index);
   writes_.push_back({word, segment.home + line_offset, &segment});
-  written_last_ = word;
-  written_last_index_ = index;
-  access_->line = detail::kNoLine;  // loads of this line look into the redo log first
+  bytes = 0;  // from now on loads look into the redo log first
+  line = detail::kNoLine;
   return entry;
 }
 

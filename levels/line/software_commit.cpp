@@ -40,17 +40,14 @@ void write_back_line(const LineWrite &entry, std::byte *home) noexcept {
 }
 
 Status SoftwareThread::commit() noexcept {
-  if (is_doomed_) [[unlikely]]
-    return end_aborted(cause_);
-  if (!writes_.empty()) return commit_writes();
-  stamp_ = access_->rv;
-  context_->add(LineCount::kCommits, 1);
-  finish();
-  platform::probe::commit(platform::probe::kLines, stamp_, 0);
-  return Status::kCommitted;
-}
-
-Status SoftwareThread::commit_writes() noexcept {
+  if (is_doomed_) return end_aborted(cause_);
+  if (writes_.empty()) {
+    stamp_ = rv;
+    context_->add(LineCount::kCommits, 1);
+    platform::probe::commit(platform::probe::kLines, stamp_, 0);
+    finish();
+    return Status::kCommitted;
+  }
   LineStateV1 &state = memory_.state();
   // acquire: pairs with give_turn()
   if (state.turn.load(std::memory_order_acquire) != 0 && !has_turn_) [[unlikely]]
@@ -198,8 +195,8 @@ void SoftwareThread::release_lines(std::size_t count) noexcept {
 }
 
 bool SoftwareThread::is_valid_at_commit() const noexcept {
-  if (stamp_ == access_->rv + 1) return true;  // nobody has stamped since: nothing that was read can have changed
-  for (const detail::LineSeen *entry = log_.data() + 1; entry <= access_->log_top; ++entry) {
+  if (stamp_ == rv + 1) return true;  // nobody has stamped since: nothing that was read can have changed
+  for (const detail::LineSeen *entry = log_.data() + 1; entry <= log_top; ++entry) {
     // acquire: keeps the look behind line-stamp, after which whoever overwrites the line stamps
     const std::uint64_t now = entry->word->load(std::memory_order_acquire);
     if (now == entry->seen) continue;

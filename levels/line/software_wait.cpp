@@ -52,12 +52,6 @@ void SoftwareThread::wait_at_begin(const LineWord &word, std::uint64_t seen) noe
   blocked_removals_ = memory_.removals();
 }
 
-// Before another attempt, holding nothing; a line that has been unmapped since is not there any more.
-void SoftwareThread::wait_for_blocker() noexcept {
-  if (blocked_on_ != nullptr && blocked_removals_ == memory_.removals())
-    static_cast<void>(wait_until_changed(*blocked_on_, blocked_seen_));
-}
-
 void SoftwareThread::suspect_context(std::uint32_t number) noexcept {
   if (number >= kContextsMax) return;  // bytes of shared memory are not believed
   // acquire: pairs with take_context()

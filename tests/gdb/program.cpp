@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
   const tmh::Site low(domain, "low", "never");
   tmh::atomically(low, [&] {
     cell->value += 1;
-    stop_at_lines(*static_cast<tmh::line::SoftwareThread *>(tmh::detail::line_access.owner));
+    stop_at_lines(static_cast<tmh::line::SoftwareThread &>(*tmh::detail::line_access));
   });
 
   char byte = 0;

@@ -48,12 +48,11 @@ history::RanAt Player::where_it_runs() const {
 namespace {
 // Through the instance of level 1 or of a thread's view if one is running, as tmh::field does; else plain.
 std::uint64_t get(const std::uint64_t &word) {
-  tmh::detail::LineAccess &access = tmh::detail::line_access;
-  return access.owner != nullptr ? tmh::detail::line_load(access, &word) : load(word);
+  return tmh::detail::line_access != nullptr ? tmh::detail::line_load(*tmh::detail::line_access, &word) : load(word);
 }
 void set(std::uint64_t &word, std::uint64_t value) {
-  if (tmh::detail::LineAccess &access = tmh::detail::line_access; access.owner != nullptr)
-    tmh::detail::line_store(access, &word, value);
+  if (tmh::detail::line_access != nullptr)
+    tmh::detail::line_store(*tmh::detail::line_access, &word, value);
   else
     store(word, value);
 }

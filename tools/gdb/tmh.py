@@ -135,9 +135,9 @@ def software_thread(value):
         return f"no instance; context {int(value['number_'])}, last cause {enumerator(value['cause_'])}"
     kind = "query" if value["is_query_"] else "update"
     writes = value["writes_"]["_M_impl"]
-    reads = int(value["access_"]["log_top"] - value["log_"]["_M_impl"]["_M_start"])  # entry 0 is a mark
+    reads = int(value["log_top"] - value["log_"]["_M_impl"]["_M_start"])  # entry 0 is a mark
     doomed = f", doomed: {enumerator(value['cause_'])}" if value["is_doomed_"] else ""
-    return (f"{kind} in context {int(value['number_'])}, attempt {int(value['attempt_'])}, snapshot {int(value['access_']['rv'])}, "
+    return (f"{kind} in context {int(value['number_'])}, attempt {int(value['attempt_'])}, snapshot {int(value['rv'])}, "
             f"{reads} lines read, {int(writes['_M_finish'] - writes['_M_start'])} written{doomed}")
 
 

@@ -1,12 +1,9 @@
 // include/tmh/detail/line_access.hpp -- the part of an instrumented instance that is inline in its user's code: a load of one word. Not for
 // direct use; tmh::field<T> is the interface.
-// Shape:     plain words, one object per thread, thread-local as it is: a pointer to it would be one more load in each access. The instance
-//            that runs is its owner and fills it: of level 1 levels/line/software.h; of level 2 in a view of the thread's own
-//            hierarchy/thread_views.h, which has no line words, so that an access is a plain one elsewhere. Without an owner accesses are
-//            plain ones, and nothing else here means anything.
-// Invariant: while `bytes` is not 0, every logged line was unlocked, not U and not newer than `rv` when it was read, and a line whose bit in
-//            `written` is 0 has not been written, nor has `line`. What needs more (other segments, a capacity model, an aborted instance) sets
-//            `bytes` to 0.
+// Shape:     plain words, one object per thread and level. Level 1: filled by levels/line/software.h, which alone changes them elsewhere. Level 2
+//            in a view of the thread's own: by hierarchy/thread_views.h; there are no line words, and an access is a plain one elsewhere.
+// Invariant: while `bytes` is not 0, the instance has written nothing, and every logged line was unlocked, not U and not newer than `rv`
+//            when it was read. What needs more (own writes, other segments, a capacity model, an aborted instance) sets `bytes` to 0.
 // Ordering:  see line_load(). The words are those of levels/line/layout.h: bit 63 locked, bit 62 U, else the version.
 // Contexts:  of the thread that runs the instance. NOT async-signal-safe.
 // Source:    Dice, Shalev, Shavit, Transactional Locking II, 2006 (read, with the word before and after); Riegel, Felber, Fetzer, A Lazy
@@ -34,35 +31,24 @@ struct LineSeen {
 inline constexpr std::uintptr_t kNoLine = ~std::uintptr_t{0};
 
 struct LineAccess {
-  void *owner = nullptr;  // line::SoftwareThread, or ThreadView; null: no instance runs that needs this
-  // In the view: the line read last; kNoLine: every access takes a longer way.
-  std::uintptr_t line = kNoLine;
-  LineSeen last{};  // what log_top holds, too: the shortest way needs no look at the log
-  // Of the segment used last. Modulo 2^64; level 2: the thread's view minus the process's.
-  std::uintptr_t home_minus_view = 0;
-  std::uintptr_t view = 0;
-  std::uint64_t bytes = 0;  // 0: every access takes the long way
-  // Bit (line of the segment % 64): maybe in the redo log. Level 2: all are 1.
-  std::uint64_t written = ~std::uint64_t{0};
-  const LineWord *words = nullptr;  // level 2: null
-  std::uint64_t rv = 0;             // snapshot: a value of the line clock
-  LineSeen *log_top = nullptr;      // newest entry; the first one is a mark that names no line
-  LineSeen *log_end = nullptr;      // last entry that there is room for
-  bool is_in_pages = false;         // an instance of level 2 in the thread's own view
-
-  // The instance has ended.
-  void leave() noexcept {
-    owner = nullptr;
-    is_in_pages = false;
-  }
+  std::uintptr_t line = kNoLine;       // the line read last, in the view; kNoLine: every access takes a longer way
+  LineSeen last{};                     // what log_top holds, too: the shortest way needs no look at the log
+  std::uintptr_t view = 0;             // the segment used last: its view,
+  std::uint64_t bytes = 0;             // its size, 0: every access takes the long way,
+  std::uintptr_t home_minus_view = 0;  // modulo 2^64; level 2: the thread's view minus the process's,
+  const LineWord *words = nullptr;     // its line words; level 2: null
+  std::uint64_t rv = 0;                // snapshot: a value of the line clock
+  LineSeen *log_top = nullptr;         // newest entry; the first one is a mark that names no line
+  LineSeen *log_end = nullptr;         // last entry that there is room for
+  bool is_in_pages = false;            // an instance of level 2 in the thread's own view
 };
 
 // What ends an attempt in the middle of its body. Not a std::exception: `catch (const std::exception &)` must not swallow it; a body that
 // swallows it with catch (...) gets it again at its next access. Carries nothing; the cause stays with the thread.
 struct LineAbort {};
 
-// Of the running instance of this thread at level 1, or in a view of its own.
-extern constinit thread_local LineAccess line_access __attribute__((tls_model("initial-exec")));
+// The running instance of this thread at level 1, or in a view of its own; null: accesses are plain ones.
+extern constinit thread_local LineAccess *line_access __attribute__((tls_model("initial-exec")));
 
 // The long way. bytes: 1, 2, 4 or 8, naturally aligned. Throw LineAbort.
 [[nodiscard]] std::uint64_t line_load_long(LineAccess &access, const void *address, std::uint32_t bytes);
@@ -89,12 +75,8 @@ template <class T>
     if (access.last.word->load(std::memory_order_relaxed) == access.last.seen) [[likely]]
       return value;
   } else if (const std::uintptr_t offset = at - access.view; offset < access.bytes) [[likely]] {
-    const std::uint64_t index = offset / 64;
-    if ((access.written >> (index % 64) & 1) != 0) [[unlikely]] {
-      if (access.words == nullptr) return *reinterpret_cast<const T *>(at + access.home_minus_view);
-      return std::bit_cast<T>(static_cast<UnsignedOf<sizeof(T)>>(line_load_long(access, address, sizeof(T))));
-    }
-    const LineWord *const word = access.words + index;
+    if (access.words == nullptr) return *reinterpret_cast<const T *>(at + access.home_minus_view);
+    const LineWord *const word = access.words + offset / 64;
     // acquire: pairs with the release of line-unlock; who sees version v sees the data written back before it.
     const std::uint64_t seen = word->load(std::memory_order_acquire);
     // acquire: pairs with the release of line-write-back; who sees data of a commit sees its lock, or a newer word, below.
