@@ -1,5 +1,5 @@
 // tests/irregular_files_test.cpp -- something else stands where a file of a domain's folder should be: a FIFO, a device, a folder.
-// Invariants: (1) nobody waits for a FIFO's other end: opening, mapping and `tmh recover` end, (2) with a specific error that names the file,
+// Invariants: (1) nobody waits for a FIFO's other end: opening, mapping and recovering end, (2) with a specific error that names the file,
 //             or rightly, where the file is made anew.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -66,6 +66,19 @@ void leave_domain(const std::string &folder, const std::function<void()> &use) {
   ASSERT_EQ(end.signal, SIGKILL) << folder;
 }
 
+void expect_specific(const std::string &what, const std::string &name, const std::function<void()> &call) {
+  const ChildEnd end = run_in_child(what + name, [&] {
+    try {
+      call();
+    } catch (const Error &error) {
+      const bool is_specific = error.errc() == Errc::kNotADomain || error.errc() == Errc::kBadArgument;
+      EXPECT_TRUE(is_specific) << what << name << ": " << error.what();
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+    }
+  });
+  EXPECT_TRUE(end.succeeded()) << what << name << ", signal " << end.signal << (end.hung ? ", hung" : "");
+}
+
 TEST_P(IrregularFilesTest, InPlaceOfAnyFileIsAnErrorOrMadeAnew) {
   for (const Levels levels : {Levels::kPage, Levels::kHybrid}) {
     const TempFolder model;
@@ -78,16 +91,8 @@ TEST_P(IrregularFilesTest, InPlaceOfAnyFileIsAnErrorOrMadeAnew) {
       const TempFolder folder;
       leave_domain(folder.path(), [&] { use_and_hold(folder.path(), levels); });
       put(GetParam(), folder / name);
-      const ChildEnd end = run_in_child("opener of " + name, [&] {
-        try {
-          use_and_hold(folder.path(), levels);
-        } catch (const Error &error) {
-          const bool is_specific = error.errc() == Errc::kNotADomain || error.errc() == Errc::kBadArgument;
-          EXPECT_TRUE(is_specific) << name << ": " << error.what();
-          EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
-        }
-      });
-      EXPECT_TRUE(end.succeeded()) << name << ", signal " << end.signal << (end.hung ? ", hung" : "");
+      expect_specific("recovery of ", name, [&] { static_cast<void>(recover(folder.path())); });
+      expect_specific("opening of ", name, [&] { use_and_hold(folder.path(), levels); });
     }
   }
 }
