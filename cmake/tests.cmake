@@ -48,7 +48,7 @@ if(TMH_HAVE_RTM_EMULATION)
   set_target_properties(tmh_elided_counters PROPERTIES C_STANDARD 11 RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endif()
 
-set(TMH_LONG_TEST_COST 100)  # what takes 20 s and more starts first, else everybody waits for it in the end
+set(TMH_LONG_TEST_COST 100)  # programs with tests of 10 s and more start first, else everybody waits for it in the end
 foreach(source ${tmh_tests})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(${name} "${source}")
@@ -92,7 +92,7 @@ foreach(source ${tmh_tests})
   if(name MATCHES "^libxac_figures_")  # the thesis's programs, each within a minute: 19 s with one neighbour, 37 s with three
     list(APPEND properties PROCESSORS 3)
   endif()
-  if(name MATCHES "^(larger_than_memory|libxac_figures)_")
+  if(name MATCHES "^(larger_than_memory|libxac_figures|log_damage|power_cut|power_planted|tool_corpus)_")
     list(APPEND properties COST ${TMH_LONG_TEST_COST})
   endif()
   tmh_discover_tests(${name} ${properties})
