@@ -62,6 +62,9 @@ class DurableTest : public ::testing::Test {
 };
 
 TEST_F(DurableTest, AfterACloseThatFailedBufferedCommitsStillBecomeDurable) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "UBSan's check of virtual tables opens a pipe, and reports an error where it cannot";
+#endif
   DomainOptions options = durable_options(Durability::kBuffered);
   options.flush_interval_ms = 1;
   Domain domain = Domain::open(path(), options);
