@@ -295,11 +295,11 @@ void Domain::abort() const {
 }
 void Domain::await_change() const {
   detail::DomainImpl &domain = required(impl_);
-  if (!detail::runs_at_lines(domain.lines())) check(domain.await_change());
+  if (!domain.runs_at_lines()) check(domain.await_change());
 }
 Status Domain::validate() const {
   detail::DomainImpl &domain = required(impl_);
-  if (detail::runs_at_lines(domain.lines())) return detail::status_at_lines();
+  if (domain.runs_at_lines()) return detail::status_at_lines();
   Status status{};
   check(domain.validate(&status));
   return status;
@@ -308,7 +308,7 @@ std::uint32_t Domain::depth() const noexcept { return impl_ == nullptr ? 0 : imp
 void Domain::advise_now(const void *address, Access access, std::size_t bytes) const {
   if (detail::hardware_run.depth != 0) return;  // RTM finds its lines itself
   detail::DomainImpl &domain = required(impl_);
-  if (!detail::runs_at_lines(domain.lines())) check(domain.advise(address, access, bytes));
+  if (!domain.runs_at_lines()) check(domain.advise(address, access, bytes));
 }
 void Domain::flush() const {
   detail::with_durable(impl_, [](detail::DurableDomain &durable) { return durable.flush(); });

@@ -57,11 +57,13 @@ bool DomainImpl::runs_here() const noexcept {
   return running.domain == this && running.fork_generation == platform::fork_generation();
 }
 
-// At level 1 a thread is inside from before its instance until after it, but not while its actions run.
-bool DomainImpl::runs_at_any_level() const noexcept {
+// From before its instance until after it, but not while its actions run. By the thread's own word: another thread may be closing.
+bool DomainImpl::runs_at_lines() const noexcept {
   leave_hardware();
-  return runs_here() || line_users_.is_inside();
+  return line_users_.is_inside();
 }
+
+bool DomainImpl::runs_at_any_level() const noexcept { return runs_at_lines() || runs_here(); }
 
 Errc DomainImpl::enter_lines() {
   line_users_.enter();

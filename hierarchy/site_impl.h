@@ -164,9 +164,7 @@ void need_pages();
 void need_process_view();
 // After the outermost instance of this thread has ended: runs its actions.
 void run_actions(bool committed);
-// Does this thread run an instance at level 1 of that domain?
-[[nodiscard]] bool runs_at_lines(const LineDomain *domain) noexcept;
-// Of that instance: kPending, or kFailed once its attempt has been aborted.
+// Of this thread's instance at level 1: kPending, or kFailed once its attempt has been aborted.
 [[nodiscard]] Status status_at_lines() noexcept;
 
 }  // namespace tmh::detail

@@ -157,11 +157,6 @@ void Attempts::leave_lines() noexcept {
   is_inside_ = false;
 }
 
-bool runs_at_lines(const LineDomain *domain) noexcept {
-  leave_hardware();
-  return line_run.depth != 0 && line_run.domain == domain;
-}
-
 Status status_at_lines() noexcept { return line_run.thread->is_doomed() ? Status::kFailed : Status::kPending; }
 
 // Its beginning is known of each, because a policy may ask for what failed attempts have wasted.
