@@ -119,9 +119,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] page::DomainMemory &memory() const noexcept { return *memory_; }
   [[nodiscard]] Durability durability() const noexcept;
   [[nodiscard]] Levels levels() const noexcept { return static_cast<Levels>(memory_->state().levels); }
-  // Null: level 2 alone. REQUIRES that the domain stays open: enter_lines(), an instance, or keep_open().
   // Does this thread run an instance at level 1 of this domain?
   [[nodiscard]] bool runs_at_lines() const noexcept;
+  // Null: level 2 alone. REQUIRES that the domain stays open: enter_lines(), an instance, or keep_open().
   [[nodiscard]] LineDomain *lines() const noexcept { return lines_.get(); }
   // Until LineUsers::leave() the domain stays open and its segments mapped. Waits for who is about to change that. What usable() says: not entered.
   [[nodiscard]] Errc enter_lines();

@@ -267,19 +267,18 @@ Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept {
   if (earlier != Errc::kOk) return fail(earlier, file + ": an earlier sync failed; all have to close the domain");
   const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte *>(from) - control_file_.base());
   platform::home_written(file, offset, from, bytes);
-  const bool is_rewritten = control_is_rewritten_.load(std::memory_order_relaxed);  // relaxed: twice does no harm
-  if (!is_rewritten) make_control_dirty();
+  make_control_dirty();
   platform::DiskFile control;
   Errc error = control.open(file, platform::DiskFile::Mode::kRead);
   if (error != Errc::kOk) return error;
   error = control.sync();
-  if (error == Errc::kOk) control_is_rewritten_.store(true, std::memory_order_relaxed);
   if (error != Errc::kOk && log_state_ != nullptr)
     log_state_->control_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
   return error;
 }
 
-// Pages that could not be written are clean ever after, and syncing them succeeds. Whatever failed before this process came is written again.
+// Pages that could not be written are clean ever after, and syncing them succeeds. So each sync writes all of the file: what failed in an earlier
+// life of the domain, or in a process that died before it could say so.
 void DomainMemory::make_control_dirty() noexcept {
   for (std::uint64_t at = 0; at < storage::kControlBytes; at += kPageBytes) {
     const std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t *>(control_file_.base() + at));

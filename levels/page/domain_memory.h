@@ -179,8 +179,7 @@ class DomainMemory {
   bool loads_take_blocks_ = false;  // the rebuildable files lie where a load from a hole takes a block (tmpfs)
   bool separate_homes_ = false;
   std::array<std::atomic<std::uint64_t>, storage::kSegmentsMax>
-      durable_bytes_{};                            // of each segment, as far as this process knows
-  std::atomic<bool> control_is_rewritten_{false};  // this process has synced all of the control file
+      durable_bytes_{};  // of each segment, as far as this process knows
 };
 
 }  // namespace tmh::page
