@@ -21,7 +21,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <tmh/tmh.hpp>
 

@@ -86,6 +86,7 @@ target_link_libraries(tmh_uncounted PRIVATE tmh_warnings PUBLIC Boost::headers T
 target_include_directories(tmh_uncounted PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
 target_compile_features(tmh_uncounted PUBLIC cxx_std_20)
 target_compile_definitions(tmh_uncounted PUBLIC TMH_NO_COUNTERS)
+target_compile_options(tmh_uncounted PRIVATE ${TMH_CODE_FLAGS})
 set(tmh_overhead_support options report stats environment)
 list(TRANSFORM tmh_overhead_support PREPEND "${PROJECT_SOURCE_DIR}/bench/support/")
 list(TRANSFORM tmh_overhead_support APPEND ".cpp")

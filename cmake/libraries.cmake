@@ -28,7 +28,13 @@ function(tmh_add_library name)
   endforeach()
 endfunction()
 
+# How the library's objects are compiled, which make both libraries. Nobody replaces one of its functions by another of the same name, so they
+# may be inlined, and are called without the loader's table. Thread-local words are at a fixed place: some have to be (signal handlers), and the
+# loader then places all of a library's so; without this the others are found by a call.
+set(TMH_CODE_FLAGS -fno-semantic-interposition -ftls-model=initial-exec)
 tmh_add_library(tmh SOURCES ${TMH_SOURCES})
+target_compile_options(tmh_objects PRIVATE ${TMH_CODE_FLAGS})
+target_link_options(tmh PRIVATE LINKER:-Bsymbolic-functions)
 # now: what runs between XBEGIN and XEND may be called there for the first time; through the loader (XSAVEC) that aborts, every time.
 target_link_options(tmh PRIVATE LINKER:-z,now)
 foreach(library tmh tmh_static)

@@ -2,6 +2,7 @@
 # Labels: multi (file name kill_*, history_*, multi_*, power_*: several processes, counted as two by ctest -j), unit (the others), example, bench,
 # house (layering, style, install).
 include(GoogleTest)
+include(test_compilation)
 
 file(GLOB tmh_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp" "${PROJECT_SOURCE_DIR}/tests/power/*.cpp")
 file(GLOB tmh_history CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/history/*.cpp")
@@ -17,8 +18,10 @@ add_library(tmh_test_common INTERFACE)
 target_include_directories(tmh_test_common INTERFACE "${PROJECT_SOURCE_DIR}")
 target_link_libraries(tmh_test_common INTERFACE tmh_warnings tmh::tmh_static GTest::gtest tmh_rapidcheck fmt::fmt
                                                 nlohmann_json::nlohmann_json)
+tmh_precompile_test_headers()
 if(tmh_test_support)
   add_library(tmh_test_support STATIC ${tmh_test_support})
+  target_precompile_headers(tmh_test_support PRIVATE ${tmh_precompiled_headers})  # a library: position-independent otherwise, so its own
   target_link_libraries(tmh_test_support PUBLIC tmh_test_common $<TARGET_NAME_IF_EXISTS:tmh_history>)
 endif()
 
@@ -58,6 +61,7 @@ foreach(source ${tmh_tests})
     target_link_options(${name} PRIVATE LINKER:-z,lazy)
   else()
     target_link_libraries(${name} PRIVATE $<IF:$<TARGET_EXISTS:tmh_test_support>,tmh_test_support,tmh_test_common> GTest::gtest_main)
+    tmh_test_compilation(${name})
   endif()
   if(name MATCHES "^libxac")
     target_link_libraries(${name} PRIVATE tmh::xac_static)
@@ -141,8 +145,13 @@ endfunction()
 set(compilers --cc "${CMAKE_C_COMPILER}" --cxx "${CMAKE_CXX_COMPILER}")
 tmh_add_house_test(layering layering.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(layering_can_fail layering.py --self-test)
+# What the libraries' sources include first has been compiled alone by the build, with the same warnings: two thirds of the headers' time.
+set(objects_headers --objects $<TARGET_OBJECTS:tmh_objects> $<TARGET_OBJECTS:xac_objects>)
+if(TMH_HAVE_RTM_EMULATION)
+  list(APPEND objects_headers $<TARGET_OBJECTS:tmh_rtm_emulation>)
+endif()
 foreach(check format readmes lines headers)
-  tmh_add_house_test(${check} style.py ${check} "${PROJECT_SOURCE_DIR}" ${compilers})
+  tmh_add_house_test(${check} style.py ${check} "${PROJECT_SOURCE_DIR}" ${compilers} ${objects_${check}})
 endforeach()
 tmh_add_house_test(style_can_fail style.py --self-test ${compilers})
 tmh_add_house_test(docs docs.py "${PROJECT_SOURCE_DIR}" $<$<BOOL:${TMH_DOXYGEN}>:${PROJECT_BINARY_DIR}/docs/Doxyfile.headers>

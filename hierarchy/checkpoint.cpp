@@ -81,23 +81,49 @@ std::uint64_t DurableDomain::move_fence() noexcept {
 
 // An error is kept: the kernel takes the pages for clean afterwards, so that a later success would say nothing about them.
 Errc DurableDomain::sync_data_files(Pace pace) noexcept {
-  LogState &s = state();
-  const auto earlier = static_cast<Errc>(s.data_error.load(std::memory_order_acquire));
-  if (earlier != Errc::kOk)
-    return fail(earlier, "syncing a data file failed before: recovery must store it again from the log");
-  for (storage::SegmentRecordV1 &record : memory_.control().segments) {
-    if (!is_used(record)) continue;
-    platform::DiskFile file;
-    const std::string path = memory_.segment_path(record);
-    if (const Errc error = file.open(path, platform::DiskFile::Mode::kRead); error != Errc::kOk) return error;
-    Errc error = pace == Pace::kGentle ? file.write_back_gently(stopping_) : Errc::kOk;
-    if (error == Errc::kOk) error = file.sync();
-    if (error != Errc::kOk) {
-      s.data_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
-      return error;
+  storage::DataSyncs &syncs = state().data_syncs;
+  syncs.begin(storage::DataSyncer::kCheckpoint);
+  const std::uint64_t doubts = syncs.in_doubt.load(std::memory_order_acquire);
+  Errc error = Errc::kOk;
+  storage::SegmentRecordV1 *const records = memory_.control().segments;
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax && error == Errc::kOk; ++i)
+    if (is_used(records[i])) error = sync_data_file(i, pace);
+  if (error == Errc::kOk && doubts != 0) syncs.settle(doubts);
+  syncs.end(storage::DataSyncer::kCheckpoint);
+  return error;
+}
+
+Errc DurableDomain::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
+  storage::DataSyncs &syncs = state().data_syncs;
+  const auto result_of = [&](Errc error) {
+    if (error != Errc::kOk) syncs.fail(error);
+    return error;
+  };
+  platform::DiskFile file;
+  const std::string path = memory_.segment_path(memory_.control().segments[segment]);
+  if (const Errc error = file.open(path, platform::DiskFile::Mode::kRead); error != Errc::kOk) return error;
+  const std::uint64_t deadline = platform::monotonic_ns() + kPatienceNs;
+  for (;;) {
+    const std::uint32_t unknown = syncs.oldest_unknown();
+    // Behind the file's opening and the look at who syncs: whatever was told to others before is here, or is in doubt.
+    if (const Errc earlier = syncs.failed(); earlier != Errc::kOk)
+      return fail(earlier, "syncing a data file failed before: recovery must store it again from the log");
+    if (unknown == 0) break;
+    page::SegmentMemory &here = memory_.segment(segment);
+    if (here.is_open.load(std::memory_order_acquire) && here.opened_at < unknown) {
+      if (const Errc error = result_of(here.home.sync()); error != Errc::kOk) return error;
+      break;
     }
+    if (syncs.is_in_doubt(unknown) || platform::monotonic_ns() >= deadline)
+      return fail(Errc::kIo,
+                  path +
+                      ": whether all of it is on disk knows only who had it open before a process died that synced it; "
+                      "that one's checkpoint, or the next open, makes sure");
+    pause_us(500);
   }
-  return Errc::kOk;
+  if (pace == Pace::kGentle)
+    if (const Errc error = result_of(file.write_back_gently(stopping_)); error != Errc::kOk) return error;
+  return result_of(file.sync());
 }
 
 // REQUIRES checkpoint_lock.
@@ -110,6 +136,8 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   if (const Errc error = flush(); error != Errc::kOk) return error;
   // The stamp of a version says nothing about lines that were folded into it, unless a fence was in between.
   const std::uint64_t fence_before = memory_.state().fold_fence;  // checkpoint_lock: nobody moves it
+  // From here versions go home, also to segments that this process has not mapped.
+  if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
   const std::uint64_t home_before = collect_up_to(fence_before, 0) ? fence_before : 0;
   log_->lock();
   storage::FlushPoint start = log_->point();
@@ -119,6 +147,7 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   if (taken != Errc::kOk) return taken;
   if (memory_.has_separate_homes() && !log_->lower()->is_home(start.line)) return Errc::kOk;  // the next one, perhaps
   const std::uint64_t fence = move_fence();                                                   // >= start.clock
+  if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;           // made since
   if (const Errc error = log_->flush(fence); error != Errc::kOk) return error;
   const bool complete = collect_up_to(fence, kPatienceNs);
   step(Step::kCheckpointCollected);

@@ -7,6 +7,7 @@
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/site_impl.h"
 #include "platform/failure.h"
+#include "platform/process_object.h"
 #include "platform/thread_object.h"
 
 namespace tmh {
@@ -23,10 +24,8 @@ struct Registry {
   std::mutex mutex;
   std::vector<std::weak_ptr<SegmentImpl>> segments;
 };
-Registry &known_segments() {
-  static Registry &registry = *new Registry;  // never gone: a static object may use its segments when the program ends
-  return registry;
-}
+// Never gone: a static object may use its segments when the program ends.
+Registry &known_segments() { return platform::ProcessObject<Registry>::here(); }
 
 void remember(const std::shared_ptr<SegmentImpl> &segment) {
   Registry &registry = known_segments();
@@ -182,7 +181,9 @@ bool Segment::is_relocatable() const noexcept { return impl_ != nullptr && impl_
 std::uint64_t Segment::size_bytes() const noexcept {
   if (impl_ == nullptr || impl_->base == nullptr) return 0;
   const auto domain = impl_->domain.lock();
-  return domain == nullptr ? 0 : domain->size_of(impl_->number);
+  if (domain == nullptr || domain->usable() != Errc::kOk) return 0;  // before the lock: as keep_open()
+  const auto open = domain->keep_open();
+  return domain->usable() == Errc::kOk ? domain->size_of(impl_->number) : 0;
 }
 const std::string &Segment::name() const noexcept {
   static const std::string none;

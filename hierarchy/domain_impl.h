@@ -17,6 +17,7 @@
 #include <tmh/domain.hpp>
 
 #include "hierarchy/durable_domain.h"
+#include "hierarchy/latency_sampler.h"
 #include "hierarchy/line_domain.h"
 #include "hierarchy/line_users.h"
 #include "hierarchy/page_runner.h"
@@ -26,6 +27,7 @@
 #include "levels/page/engine.h"
 #include "levels/storage/heap.h"
 #include "levels/storage/latency_table.h"
+#include "platform/process.h"
 
 namespace tmh::detail {
 
@@ -75,6 +77,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc map(const std::string &file, const SegmentOptions &options, std::shared_ptr<SegmentImpl> *out);
   [[nodiscard]] Errc unmap(const std::string &file) noexcept;
   [[nodiscard]] Errc grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
+  // REQUIRES that the domain stays open: an instance, keep_open(), or process_.mutex.
   [[nodiscard]] std::uint64_t size_of(std::uint32_t segment) const noexcept;
   [[nodiscard]] std::shared_ptr<SegmentImpl> segment_at(const void *address) noexcept;
   [[nodiscard]] Errc heap_context(const SegmentImpl &segment, storage::HeapContext *out) noexcept;
@@ -103,9 +106,14 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
   [[nodiscard]] Errc set_policy(std::string_view spec) noexcept;
 
-  [[nodiscard]] Errc usable() const noexcept;  // kDetached after fork, kNotInitialized after close
+  // kDetached after fork, kNotInitialized after close
+  [[nodiscard]] Errc usable() const noexcept {
+    const bool is_usable = platform::fork_generation() == fork_generation_ && open_.load(std::memory_order_acquire);
+    return is_usable ? Errc::kOk : why_unusable();
+  }
   [[nodiscard]] const std::string &folder() const noexcept { return folder_; }
-  [[nodiscard]] const Policy &policy() const noexcept { return policy_; }
+  // relaxed: a policy stands for itself.
+  [[nodiscard]] Policy policy() const noexcept { return policy_.load(std::memory_order_relaxed); }
   [[nodiscard]] Detection detection() const noexcept { return detection_; }
   [[nodiscard]] page::Engine &engine() const noexcept { return *engine_; }
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
@@ -117,14 +125,24 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   }
   [[nodiscard]] std::vector<MappedSegment> mapped_segments() const;
   [[nodiscard]] page::DomainMemory &memory() const noexcept { return *memory_; }
-  [[nodiscard]] Durability durability() const noexcept;
+  [[nodiscard]] Durability durability() const noexcept { return durability_; }
   [[nodiscard]] Levels levels() const noexcept { return static_cast<Levels>(memory_->state().levels); }
   // Does this thread run an instance at level 1 of this domain?
   [[nodiscard]] bool runs_at_lines() const noexcept;
   // Null: level 2 alone. REQUIRES that the domain stays open: enter_lines(), an instance, or keep_open().
   [[nodiscard]] LineDomain *lines() const noexcept { return lines_.get(); }
   // Until LineUsers::leave() the domain stays open and its segments mapped. Waits for who is about to change that. What usable() says: not entered.
-  [[nodiscard]] Errc enter_lines();
+  [[nodiscard]] Errc enter_lines() {
+    if (!line_users_.try_enter()) [[unlikely]] {
+      // Who bars is not there in a forked child.
+      if (const Errc error = usable(); error != Errc::kOk) return error;
+      line_users_.enter();
+    }
+    const Errc error = usable();
+    if (error != Errc::kOk) [[unlikely]]
+      LineUsers::leave();
+    return error;
+  }
   // What runs instances at level 1: of plain bodies, and of instrumented ones. Neither: nothing does.
   enum class LineKind : std::uint8_t { kNone, kSoftware, kHardware };
   [[nodiscard]] LineKind line_kind(bool is_plain) const noexcept;
@@ -133,9 +151,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   // domain's where that is unset, is strict. line: SoftwareThread::durable_at().
   [[nodiscard]] Errc acknowledge_lines(std::uint64_t line, Durability durability) noexcept;
   // Of instances at level 1. Null: unlimited.
-  [[nodiscard]] const line::CapacityModel *capacity() const noexcept {
-    return capacity_ == line::CapacityModel{} ? nullptr : &capacity_;
-  }
+  [[nodiscard]] const line::CapacityModel *capacity() const noexcept { return is_limited_ ? &capacity_ : nullptr; }
   // Null: a volatile domain. Outside an instance: while keep_open()'s lock is held.
   [[nodiscard]] DurableDomain *durable() const noexcept { return durable_.get(); }
   // A close() by another thread waits until the lock is gone.
@@ -148,9 +164,16 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] storage::LatencySite &latency_of_no_site() noexcept { return no_site_; }
 
  private:
+  [[nodiscard]] Errc why_unusable() const noexcept;
   [[nodiscard]] Errc attach();
+  // domain_options.cpp
   [[nodiscard]] Errc settle_options(bool fresh, Tracking *tracking);
-  [[nodiscard]] Errc wanted_durability(Durability *wanted) const;
+  [[nodiscard]] Errc settle_durability(Durability *wanted) const;
+  [[nodiscard]] Errc settle_group_commit(GroupCommit *group) const;
+  [[nodiscard]] Errc check_detection(Detection wanted) const;
+  [[nodiscard]] Errc check_levels(Levels wanted) const;
+  [[nodiscard]] Errc check_durability(Durability wanted) const;
+  [[nodiscard]] Errc check_agreement(const DomainOptions &options) const;
   [[nodiscard]] Errc settle_levels(bool fresh);
   [[nodiscard]] Errc settle_line();
   [[nodiscard]] Errc check_line() const;
@@ -168,6 +191,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;
   [[nodiscard]] bool runs_here() const noexcept;
   [[nodiscard]] bool runs_at_any_level() const noexcept;
+  [[nodiscard]] bool has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept;
   [[nodiscard]] bool are_mapped(const page::Engine::SegmentSet &wanted) const noexcept;
   // REQUIRES process_.mutex. Before level 2 touches, maps or unmaps the process's views.
   [[nodiscard]] Errc leave_line_mode() noexcept;
@@ -184,9 +208,12 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
   const std::string folder_;
   const DomainOptions options_;
-  Policy policy_;
+  Durability durability_{};               // what the domain was created with
+  std::atomic<Policy> policy_{Policy{}};  // set_policy() changes it while other threads begin and back off
+  static_assert(std::atomic<Policy>::is_always_lock_free);
   Escalation escalation_;
   line::CapacityModel capacity_;
+  bool is_limited_ = false;  // capacity_ says something
   CrossPolicy cross_ = CrossPolicy::kRecallAndWait;
   LineChoice line_wanted_ = LineChoice::kAuto;
   Detection detection_ = Detection::kLazy;
@@ -225,8 +252,20 @@ inline constinit thread_local LastInstance last_instance;
 inline constinit thread_local page::Engine::ReadSet page_reads;
 inline constinit thread_local const DomainImpl *exact_reads_of =
     nullptr;  // whose next instance in this thread is to know what it reads
+// The instance of level 2 that this thread runs. A child forked inside an instance inherits it, but runs nothing.
+struct PageRun {
+  DomainImpl *domain = nullptr;
+  PageRunner *runner = nullptr;
+  std::uint32_t fork_generation = 0;
+  storage::LatencySite *site = nullptr;
+  hierarchy::Timed timed;
+  bool by_retry = false;  // it is about to end, see LastInstance
+};
+inline constinit thread_local PageRun page_run;
 // Does this thread run an instance of level 2, of any domain?
-[[nodiscard]] bool page_instance_here() noexcept;
+[[nodiscard]] inline bool page_instance_here() noexcept {
+  return page_run.domain != nullptr && page_run.fork_generation == platform::fork_generation();
+}
 // Of that instance. REQUIRES there is one. Throws Error, and RetryNow when it has FAILED.
 void become_irrevocable_here();
 [[nodiscard]] bool irrevocable_here() noexcept;

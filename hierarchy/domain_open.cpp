@@ -11,6 +11,7 @@
 #include "hierarchy/site_impl.h"
 #include "levels/line/choice.h"
 #include "platform/failure.h"
+#include "platform/process_object.h"
 #include "platform/steps.h"
 #include "platform/trace.h"
 
@@ -34,23 +35,16 @@ constexpr std::uint64_t kAddressBase =
     0x2000'0000'0000ull;  // 32 TiB: far below mmap's and the program's own places, above ASan's shadow
 #endif
 
-std::mutex registry_mutex;
-std::vector<std::weak_ptr<DomainImpl>> registry;
+struct Registry {
+  std::mutex mutex;  // held while a domain is opened
+  std::vector<std::weak_ptr<DomainImpl>> domains;
+};
 
 std::string program_name() {
   std::ifstream file("/proc/self/comm");
   std::string name;
   std::getline(file, name);
   return name;
-}
-
-// Option, else environment, else nothing. A wrong value is refused with the right ones.
-template <class Value>
-Errc from_environment(const char *variable, Errc wrong, const char *values, Value *out) {
-  const char *text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return Errc::kOk;
-  if (parse(std::string_view(text), out) == Errc::kOk) return Errc::kOk;
-  return fail(wrong, std::string(variable) + "='" + text + "'; right values: " + values);
 }
 
 // The path with symbolic links resolved, so that one folder has one name.
@@ -69,144 +63,22 @@ Errc resolve_folder(const std::string &folder, std::string *out) {
 Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, std::shared_ptr<DomainImpl> *out) {
   std::string resolved;
   if (const Errc error = resolve_folder(folder, &resolved); error != Errc::kOk) return error;
-  const std::scoped_lock guard(registry_mutex);
-  for (std::size_t i = 0; i < registry.size(); ++i) {
-    const std::shared_ptr<DomainImpl> known = registry[i].lock();
-    if (known == nullptr || known->folder_ != resolved || known->usable() != Errc::kOk) continue;
-    Tracking tracking{};
-    if (const Errc error = known->settle_options(false, &tracking); error != Errc::kOk) return error;
-    if (const Errc error = known->settle_levels(false); error != Errc::kOk) return error;
+  Registry &registry = platform::ProcessObject<Registry>::here();
+  const std::scoped_lock guard(registry.mutex);
+  for (std::size_t i = 0; i < registry.domains.size(); ++i) {
+    const std::shared_ptr<DomainImpl> known = registry.domains[i].lock();
+    if (known == nullptr || known->folder_ != resolved) continue;
+    const auto open = known->keep_open();
+    if (known->usable() != Errc::kOk) continue;
+    if (const Errc error = known->check_agreement(options); error != Errc::kOk) return error;
     *out = known;
     return Errc::kOk;
   }
   auto made = std::make_shared<DomainImpl>(resolved, options);
   if (const Errc error = made->attach(); error != Errc::kOk) return error;
-  std::erase_if(registry, [](const auto &entry) { return entry.expired(); });
-  registry.push_back(made);
+  std::erase_if(registry.domains, [](const auto &entry) { return entry.expired(); });
+  registry.domains.push_back(made);
   *out = std::move(made);
-  return Errc::kOk;
-}
-
-Errc DomainImpl::settle_line() {
-  LineChoice wanted = LineChoice::kAuto;
-  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted); error != Errc::kOk)
-    return error;
-  line_wanted_ = options_.line != LineChoice::kAuto ? options_.line : wanted;
-  return Errc::kOk;
-}
-
-// A wrong choice is refused also where level 1 does not run; what RTM can do is looked at only when it is demanded.
-Errc DomainImpl::check_line() const {
-  if (line_wanted_ == LineChoice::kAuto) return Errc::kOk;
-  LineChoice chosen{};
-  std::string reason;
-  return line::choose_line(line_wanted_, &chosen, &reason);
-}
-
-Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
-  Policy policy;
-  if (const Errc error = from_environment("TMH_POLICY", Errc::kBadPolicy, policy_values(), &policy); error != Errc::kOk)
-    return error;
-  if (!options_.policy.empty() && parse(std::string_view(options_.policy), &policy) != Errc::kOk)
-    return fail(
-        Errc::kBadPolicy,
-        std::string("'").append(options_.policy).append("' is no policy; right values: ").append(policy_values()));
-  policy_ = policy;
-
-  if (const Errc error = settle_line(); error != Errc::kOk) return error;
-
-  *tracking = Tracking::kAuto;
-  if (const Errc error = from_environment("TMH_TRACKING", Errc::kBadTracking, tracking_values(), tracking);
-      error != Errc::kOk)
-    return error;
-  if (options_.tracking != Tracking::kAuto) *tracking = options_.tracking;
-  if (*tracking > Tracking::kKernelHot)
-    return fail(Errc::kBadTracking, std::string("right values: ") + tracking_values());
-
-  Detection wanted{};
-  if (const Errc error = from_environment("TMH_DETECTION", Errc::kBadDetection, detection_values(), &wanted);
-      error != Errc::kOk)
-    return error;
-  if (options_.detection != Detection{}) wanted = options_.detection;
-  if (wanted > Detection::kEager) return fail(Errc::kBadDetection, std::string("right values: ") + detection_values());
-  std::atomic_ref<std::uint32_t> chosen(memory_->control().header.detection);
-  const auto present = static_cast<Detection>(chosen.load(std::memory_order_relaxed));
-  if (fresh) {
-    detection_ = wanted != Detection{} ? wanted : Detection::kLazy;
-    chosen.store(static_cast<std::uint32_t>(detection_), std::memory_order_relaxed);  // the folder lock orders it
-    return Errc::kOk;
-  }
-  detection_ = present;
-  if (wanted != Detection{} && wanted != present)
-    return fail(Errc::kDetectionMismatch, std::string("the domain is open with ") + to_string(present) + " detection");
-  return Errc::kOk;
-}
-
-// Which levels, and how they deal with each other. REQUIRES settle_options() before.
-Errc DomainImpl::settle_levels(bool fresh) {
-  Levels wanted{};
-  if (const Errc error = from_environment("TMH_LEVELS", Errc::kBadLevels, levels_values(), &wanted); error != Errc::kOk)
-    return error;
-  if (options_.levels != Levels{}) wanted = options_.levels;
-  if (wanted > Levels::kHybrid) return fail(Errc::kBadLevels, std::string("right values: ") + levels_values());
-  if (const Errc error = from_environment("TMH_CROSS", Errc::kBadLevels, cross_policy_values(), &cross_);
-      error != Errc::kOk)
-    return error;
-  if (options_.cross != CrossPolicy{}) cross_ = options_.cross;
-  if (cross_ > CrossPolicy::kWaitForUpper)
-    return fail(Errc::kBadLevels, std::string("right values: ") + cross_policy_values());
-  if (const Errc error = from_environment("TMH_ESCALATION", Errc::kBadLevels, escalation_values(), &escalation_);
-      error != Errc::kOk)
-    return error;
-  if (!options_.escalation.empty() && parse(std::string_view(options_.escalation), &escalation_) != Errc::kOk)
-    return fail(Errc::kBadLevels, "'" + options_.escalation + "'; right values: " + escalation_values());
-  if (const Errc error = from_environment("TMH_CAPACITY", Errc::kBadLevels, line::capacity_values(), &capacity_);
-      error != Errc::kOk)
-    return error;
-  if (!options_.capacity.empty() && line::parse(options_.capacity, &capacity_) != Errc::kOk)
-    return fail(Errc::kBadLevels, "'" + options_.capacity + "'; right values: " + line::capacity_values());
-  std::uint64_t &present = memory_->state().levels;  // the folder lock orders it
-  if (fresh) present = static_cast<std::uint64_t>(wanted != Levels{} ? wanted : Levels::kPage);
-  if (wanted != Levels{} && wanted != levels())
-    return fail(Errc::kLevelsMismatch, std::string("the domain is open with levels ") + to_string(levels()));
-  if (levels() != Levels::kHybrid) return check_line();
-  if (detection_ == Detection::kEager)
-    return fail(Errc::kLevelsMismatch,
-                "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
-  if (durability() != Durability::kNone)
-    if (const Errc error = settle_durable_lines(fresh); error != Errc::kOk) return error;
-  return check_line();
-}
-
-// Level 1 stores to home before its record is in the log: so home is not the data file (DESIGN D2). An RTM commit cannot leave a record at
-// its commit point that others would wait for: refused.
-Errc DomainImpl::settle_durable_lines(bool fresh) {
-  if (line_wanted_ == LineChoice::kRtm)
-    return fail(Errc::kLevelsMismatch,
-                "level 1 by RTM needs a volatile domain: its commits leave no redo records; choose software or auto");
-  return fresh ? memory_->separate_homes() : Errc::kOk;
-}
-
-Errc DomainImpl::settle_thread_views() {
-  ThreadViewUse wanted{};
-  if (const Errc error = from_environment("TMH_THREAD_VIEWS", Errc::kBadLevels, thread_view_values(), &wanted);
-      error != Errc::kOk)
-    return error;
-  if (options_.thread_views != ThreadViewUse{}) wanted = options_.thread_views;
-  if (wanted > ThreadViewUse::kNever)
-    return fail(Errc::kBadLevels, std::string("right values: ") + thread_view_values());
-  thread_view_use_ = wanted == ThreadViewUse{} ? ThreadViewUse::kAuto : wanted;
-  return Errc::kOk;
-}
-
-Errc DomainImpl::settle_latency() {
-  Latency wanted{};
-  if (const Errc error = from_environment("TMH_LATENCY", Errc::kBadArgument, latency_values(), &wanted);
-      error != Errc::kOk)
-    return error;
-  if (options_.latency != Latency{}) wanted = options_.latency;
-  if (wanted > Latency::kFull) return fail(Errc::kBadArgument, std::string("right values: ") + latency_values());
-  latency_use_ = wanted == Latency{} ? Latency::kSampled : wanted;
   return Errc::kOk;
 }
 
@@ -237,39 +109,13 @@ Errc DomainImpl::open_lines(bool fresh) {
   return Errc::kOk;
 }
 
-Errc DomainImpl::wanted_durability(Durability *wanted) const {
-  *wanted = Durability{};
-  if (const Errc error = from_environment("TMH_DURABILITY", Errc::kBadDurability, durability_values(), wanted);
-      error != Errc::kOk)
-    return error;
-  if (options_.durability != Durability{}) *wanted = options_.durability;
-  const std::uint64_t file_bytes = options_.log_file_bytes;
-  const bool is_right = file_bytes == 0 || (file_bytes % kPageBytes == 0 && file_bytes >= storage::kLogFileBytesMin &&
-                                            file_bytes <= storage::kLogFileBytesMax);
-  if (*wanted > Durability::kStrict || !is_right || options_.flush_interval_ms == 0)
-    return fail(Errc::kBadDurability,
-                std::string("right values: ") + durability_values() +
-                    "; log_file_bytes a multiple of 4096 from 1 MiB to 4 GiB; flush_interval_ms at least 1");
-  return Errc::kOk;
-}
-
-Durability DomainImpl::durability() const noexcept {
-  const std::uint32_t stored = memory_->control().header.durability;
-  return stored == 0 ? Durability::kNone : static_cast<Durability>(stored);
-}
-
 // REQUIRES the folder lock.
 Errc DomainImpl::open_durable(Durability wanted, bool fresh) {
-  if (wanted != Durability{} && wanted != durability())
-    return fail(Errc::kDurabilityMismatch, std::string("the domain's durability is ") + to_string(durability()));
+  const std::uint32_t stored = memory_->control().header.durability;
+  durability_ = stored == 0 ? Durability::kNone : static_cast<Durability>(stored);
+  if (const Errc error = check_durability(wanted); error != Errc::kOk) return error;
   GroupCommit group;
-  if (const Errc error = from_environment("TMH_GROUP_COMMIT", Errc::kBadDurability, group_commit_values(), &group);
-      error != Errc::kOk)
-    return error;
-  if (!options_.group_commit.empty() && parse(std::string_view(options_.group_commit), &group) != Errc::kOk)
-    return fail(
-        Errc::kBadDurability,
-        std::string("'").append(options_.group_commit).append("'; right values: ").append(group_commit_values()));
+  if (const Errc error = settle_group_commit(&group); error != Errc::kOk) return error;
   if (durability() == Durability::kNone) return Errc::kOk;
   durable_ = std::make_unique<DurableDomain>(*memory_, options_, group);
   if (!fresh) return durable_->join();
@@ -283,7 +129,7 @@ Errc DomainImpl::attach() {
   if (!platform::crash_at_environment()) return fail(Errc::kBadArgument, "TMH_CRASH_AT names no step");
   if (const Errc error = page::DomainMemory::check_owner(folder_); error != Errc::kOk) return error;
   Durability wanted{};
-  if (const Errc error = wanted_durability(&wanted); error != Errc::kOk) return error;
+  if (const Errc error = settle_durability(&wanted); error != Errc::kOk) return error;
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
   memory_ = std::make_unique<page::DomainMemory>();
@@ -433,6 +279,7 @@ Counters DomainImpl::counters() const {
     out.log_commits = totals.commits.load(std::memory_order_relaxed);
     out.checkpoints = log->checkpoints.load(std::memory_order_relaxed);
     out.log_files_made = log->files_made.load(std::memory_order_relaxed);
+    out.log_handovers = log->handovers.load(std::memory_order_relaxed);
   }
   out.recalls = state.recalls;  // racy, as every total here
   out.releases = state.releases;

@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/site_impl.h"
+#include "levels/storage/home.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 
@@ -38,6 +40,19 @@ Errc check_options(const std::string &file, const SegmentOptions &options) {
   if (options.layout != Layout::kHeap && options.layout != Layout::kRaw)
     return fail(Errc::kBadArgument, file + ": unknown layout");
   return Errc::kOk;
+}
+
+Errc no_room(const storage::SegmentRecordV1 &record) {
+  char address[32];
+  std::snprintf(address, sizeof address, "0x%llx", static_cast<unsigned long long>(record.address));
+  return fail(
+      Errc::kAddressInUse,
+      std::string(record.name)
+          .append(" belongs at ")
+          .append(address)
+          .append(
+              ", where the segments of every domain begin: of two domains that one process has mapped, one makes its "
+              "segments with SegmentOptions::relocatable"));
 }
 
 bool all_zero(const std::byte *bytes, std::size_t count) noexcept {
@@ -75,17 +90,21 @@ Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &optio
   if (const Errc error = check_overlap(name, options.offset_bytes, size); error != Errc::kOk) return error;
   record.size_bytes = size;
   record.max_bytes = options.max_bytes != 0 ? std::max(options.max_bytes, size) : std::max(kReserveDefault, size);
-  if (options.layout == Layout::kHeap && options.offset_bytes == 0) {
-    if (const Errc error = make_heap_file(memory_->segment_path(record), size); error != Errc::kOk) return error;
-  }
+  std::uint64_t behind = header.address_next;
   if (!options.relocatable) {
     record.address = header.address_next;
     // A page between two segments stays free, so that running over one's end is a fault and not the next segment's data.
-    header.address_next =
-        std::min<std::uint64_t>(record.address + record.max_bytes + kPageBytes, (1ull << 47) - kPageBytes);
-    if (record.address + record.max_bytes > header.address_next)
+    behind = record.address + record.max_bytes + kPageBytes;
+    if (behind > (1ull << 47) - kPageBytes)
       return fail(Errc::kTooManySegments, "no address space left for another segment");
+    // Before there is a record: it could never become relocatable.
+    const Errc error = storage::Home::look_for_room(record.address, record.max_bytes);
+    if (error != Errc::kOk) return error == Errc::kAddressInUse ? no_room(record) : error;
   }
+  if (options.layout == Layout::kHeap && options.offset_bytes == 0) {
+    if (const Errc error = make_heap_file(memory_->segment_path(record), size); error != Errc::kOk) return error;
+  }
+  header.address_next = behind;
   return memory_->add_segment(number, record);
 }
 
@@ -103,7 +122,7 @@ Errc DomainImpl::find_or_add(const std::string &name, const SegmentOptions &opti
         (options.max_bytes != 0 && record.max_bytes != options.max_bytes) || options.size_bytes > record.max_bytes)
       return fail(Errc::kSegmentMismatch, name + " is a segment of another layout, maximum size or address mode");
     *number = i;
-    return memory_->sync_control(&record, sizeof record);  // whoever made it may have died before it did
+    return memory_->tell_of_segment(i);  // whoever made it may have died before it did
   }
   if (free_number == storage::kSegmentsMax) return fail(Errc::kTooManySegments, "a domain has at most 256 segments");
   *number = free_number;
@@ -173,7 +192,7 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
   }
   std::byte *base = nullptr;
   if (const Errc error = engine_->map(segment->number, page::Engine::Placement::kCommon, &base); error != Errc::kOk)
-    return error;
+    return error == Errc::kAddressInUse ? no_room(memory_->control().segments[segment->number]) : error;
   if (lines_ != nullptr) {
     const Errc error =
         lines_->add_segment(segment->number, base, memory_->control().segments[segment->number].max_bytes);
@@ -196,9 +215,9 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
 // Checks the heap's header; formats one in a file that holds zeros, in a transaction of its own, so that death in the middle leaves
 // zeros. Two processes may try at once: one commits, the other finds it formatted.
 Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
-  const std::uint64_t size = size_of(segment.number);
   for (;;) {
     if (const Errc error = begin(false); error != Errc::kOk) return error;
+    const std::uint64_t size = size_of(segment.number);
     const bool nested = depth() > 1;
     Errc result = Errc::kNotAHeap;
     if (size < kHeapBytesMin)
@@ -251,6 +270,8 @@ Errc DomainImpl::unmap(const std::string &file) noexcept {
 }
 
 Errc DomainImpl::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
+  if (const Errc error = usable(); error != Errc::kOk) return error;  // before the lock: a child may have inherited it
+  const auto open = keep_open();
   if (const Errc error = usable(); error != Errc::kOk) return error;
   const storage::SegmentRecordV1 &record = memory_->control().segments[segment];
   if (!page_aligned(size_bytes))

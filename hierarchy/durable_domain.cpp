@@ -57,10 +57,15 @@ std::uint64_t DurableDomain::log_file_bytes() const noexcept {
 }
 
 // A new domain's log: file 0, empty, and a checkpoint that says so. Death in between leaves a domain without segments and without a
-// checkpoint, which the next open takes for new again.
+// checkpoint, which the next open takes for new again. So where there is a checkpoint, the names of the folder and of the control file, made by us
+// or by one who died, are durable.
 Errc DurableDomain::create_files() noexcept {
   const auto &id = memory_.control().header.domain_id;
   const storage::LogIdentity log{{id[0], id[1]}, log_file_bytes()};
+  const Errc named = platform::sync_folder(memory_.folder() + "/..");
+  if (named != Errc::kOk && named != Errc::kPermission)
+    return named;  // a parent that we may not read is somebody else's to sync
+  // Syncs the folder, too.
   if (const Errc error = storage::create_log_file(memory_.folder(), log, 0); error != Errc::kOk) return error;
   CheckpointV1 first{};
   first.generation = 1;
@@ -90,7 +95,9 @@ Errc DurableDomain::join() noexcept {
     return error;
   bool usable = false;
   if (const Errc error = memory_.open_log_state(&usable); error != Errc::kOk) return error;
-  return usable ? Errc::kOk : fail(Errc::kCorrupt, memory_.folder() + "/tmh.log.state");
+  if (!usable) return fail(Errc::kCorrupt, memory_.folder() + "/tmh.log.state");
+  state().data_syncs.bury(storage::DataSyncer::kSegment);  // while there is somebody older
+  return Errc::kOk;
 }
 
 Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
@@ -217,7 +224,12 @@ Errc DurableDomain::close_clean() noexcept {
     if (const Errc error = log_->changed().take(); error != Errc::kOk) return error;
     if (const Errc error = write_changed_pages(); error != Errc::kOk) return error;
   }
-  if (const Errc error = sync_data_files(Pace::kAtOnce); error != Errc::kOk) return error;
+  storage::DataSyncs &syncs = state().data_syncs;
+  syncs.bury(storage::DataSyncer::kSegment);
+  if (const Errc error = sync_data_files(Pace::kAtOnce); error != Errc::kOk) {
+    const bool is_unknown = syncs.failed() == Errc::kOk && syncs.in_doubt.load(std::memory_order_relaxed) != 0;
+    return is_unknown ? Errc::kOk : error;  // the next open stores it again from the log
+  }
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   CheckpointV1 next = checkpoint_file_.current();
   const storage::FlushPoint point = log_->point();
@@ -256,12 +268,25 @@ void DurableDomain::stop() noexcept {
   if (housekeeper_.joinable()) housekeeper_.join();
 }
 
+// While a sync is in doubt a checkpoint is the business of those whose descriptors are all older. An attempt of another's fails, and as the last
+// one it would put off theirs, each time.
+bool DurableDomain::may_settle_doubts() const noexcept {
+  const std::uint64_t doubts = state().data_syncs.in_doubt.load(std::memory_order_acquire);
+  if (doubts == 0) return true;
+  const std::uint32_t oldest = storage::DataSyncs::oldest_of(doubts);
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
+    const page::SegmentMemory &here = memory_.segment(i);
+    if (here.is_open.load(std::memory_order_acquire) && here.opened_at >= oldest) return false;
+  }
+  return true;
+}
+
 bool DurableDomain::checkpoint_is_due() const noexcept {
   const LogState &s = state();
   const std::uint64_t log =
       s.durable_lsn.load(std::memory_order_relaxed) -
       std::min(s.durable_lsn.load(std::memory_order_relaxed), s.checkpoint_lsn.load(std::memory_order_relaxed));
-  if (log == 0) return false;
+  if (log == 0 || !may_settle_doubts()) return false;
   const std::uint64_t since = platform::coarse_ns() - s.checkpoint_ns.load(std::memory_order_relaxed);
   // After a failed or held-up one not at every tick.
   return (log >= options_.checkpoint_bytes && since > 200'000'000) ||

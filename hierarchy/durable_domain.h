@@ -72,13 +72,16 @@ class DurableDomain {
   [[nodiscard]] bool collect_up_to(std::uint64_t fence, std::uint64_t patience_ns) noexcept;
   [[nodiscard]] std::uint64_t move_fence() noexcept;
   enum class Pace : std::uint8_t { kAtOnce, kGentle };
+  // REQUIRE checkpoint_lock, or that nobody else has the domain open.
   [[nodiscard]] Errc sync_data_files(Pace pace) noexcept;
+  [[nodiscard]] Errc sync_data_file(std::uint32_t segment, Pace pace) noexcept;
   [[nodiscard]] Errc write_changed_pages() noexcept;
   [[nodiscard]] Errc copy_data_files(const std::string &folder) noexcept;
   [[nodiscard]] Errc copy_to(const std::string &folder) noexcept;
   [[nodiscard]] std::uint64_t log_file_bytes() const noexcept;
   void lock_domain() noexcept;
   void keep_house() noexcept;
+  [[nodiscard]] bool may_settle_doubts() const noexcept;
   [[nodiscard]] bool checkpoint_is_due() const noexcept;
   void checkpoint_if_free() noexcept;
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }

@@ -11,11 +11,12 @@ namespace tmh::hierarchy {
 
 // What one failed attempt at level 1 left to know. Never inferred from missing status bits: status 0 is legal.
 struct FailedAttempt {
-  bool over_capacity = false;   // it will not fit the next time either
-  bool needs_pages = false;     // it did what level 1 cannot do (allocation, plain code)
-  bool refused = false;         // level 2 did not give a page back in time
-  std::uint32_t attempts = 0;   // of this instance, this one included
-  std::uint64_t wasted_ns = 0;  // since its first attempt began
+  bool over_capacity = false;  // it will not fit the next time either
+  bool needs_pages = false;    // it did what level 1 cannot do (allocation, plain code)
+  bool refused = false;        // level 2 did not give a page back in time
+  std::uint32_t attempts = 0;  // of this instance, this one included
+  // Since its first attempt began. Of a policy that does not ask for time alone: since that failed, where it was not timed (latency_sampler.h).
+  std::uint64_t wasted_ns = 0;
 };
 
 enum class NextStep : std::uint8_t { kRetry, kEscalate, kGiveUp };

@@ -42,6 +42,10 @@ HardwareLines::~HardwareLines() {
   for (const auto &view : views_) munmap(view->parked, view->bytes);
 }
 
+void HardwareLines::open() noexcept {
+  words_ = {&pages_.epoch(), &memory_.state().participants_high, &memory_.participant(0)};
+}
+
 HardwareLines::LineView *HardwareLines::find(std::uint32_t segment) const noexcept {
   for (const auto &view : views_)
     if (view->number == segment) return view.get();
@@ -216,15 +220,6 @@ void HardwareLines::drop_neighbours(LineView &view, std::uint64_t page_index) no
   }
 }
 
-bool HardwareLines::any_pin() const noexcept {
-  if (platform::is_planted(platform::Planted::kGateBlind)) return false;
-  const std::uint32_t high = memory_.participants_high();
-  for (std::uint32_t i = 0; i < high; ++i) {
-    if (memory_.participant(i).pin.load(std::memory_order_relaxed) != storage::kNoPin) return true;
-  }
-  return false;
-}
-
 bool HardwareLines::any_host() const noexcept {
   const std::uint64_t now_ns = platform::coarse_ns();
   const std::uint32_t high = memory_.participants_high();
@@ -235,14 +230,6 @@ bool HardwareLines::any_host() const noexcept {
     if (!is_guest || now_ns > other.begin_ns.load(std::memory_order_relaxed) + kGuestStaysNs) return true;
   }
   return false;
-}
-
-// relaxed: a transaction's loads are of one instant, its commit.
-AbortCode HardwareLines::shut_by() const noexcept {
-  if (!in_line_mode()) return AbortCode::kPageMode;
-  if (pages_.epoch().load(std::memory_order_relaxed) != followed_.load(std::memory_order_relaxed))
-    return AbortCode::kFollow;
-  return any_pin() ? AbortCode::kUpperRuns : AbortCode::kNone;
 }
 
 }  // namespace tmh::hierarchy

@@ -24,6 +24,7 @@
 #include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
 #include "levels/page/local_pages.h"
+#include "platform/disk.h"
 #include "platform/page_tables.h"
 
 namespace tmh::hierarchy {
@@ -33,6 +34,8 @@ class HardwareLines final : public line::RtmGate {
   HardwareLines(page::DomainMemory &memory, HardwarePages &pages) noexcept;
   ~HardwareLines() override;
 
+  // REQUIRES that level 1's memory is open. Before everything else.
+  void open() noexcept;
   // Both REQUIRE page mode.
   [[nodiscard]] Errc add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept;
   void remove_segment(std::uint32_t number) noexcept;
@@ -46,11 +49,24 @@ class HardwareLines final : public line::RtmGate {
   // Is the page accessible in line mode, as of the last follow()?
   [[nodiscard]] bool is_open(storage::PageId page) const noexcept;
   // Does an instance of level 2 run in the domain?
-  [[nodiscard]] bool any_pin() const noexcept;
+  [[nodiscard]] bool any_pin() const noexcept {
+    if (platform::is_planted(platform::Planted::kGateBlind)) return false;
+    const std::uint32_t high = words_.participants_high->load(std::memory_order_acquire);  // as DomainMemory's
+    for (std::uint32_t i = 0; i < high; ++i) {
+      if (words_.participants[i].pin.load(std::memory_order_relaxed) != storage::kNoPin) return true;
+    }
+    return false;
+  }
   // One that is no guest (hierarchy::Learned), or a guest that stays? A hint.
   [[nodiscard]] bool any_host() const noexcept;
 
-  [[nodiscard]] line::AbortCode shut_by() const noexcept override;
+  // relaxed: a transaction's loads are of one instant, its commit.
+  [[nodiscard]] line::AbortCode shut_by() const noexcept override {
+    if (!in_line_mode()) return line::AbortCode::kPageMode;
+    if (words_.epoch->load(std::memory_order_relaxed) != followed_.load(std::memory_order_relaxed))
+      return line::AbortCode::kFollow;
+    return any_pin() ? line::AbortCode::kUpperRuns : line::AbortCode::kNone;
+  }
   [[nodiscard]] HardwarePages &pages() noexcept { return pages_; }
 
  private:
@@ -78,9 +94,16 @@ class HardwareLines final : public line::RtmGate {
   std::vector<HardwareMove> moves_;         // of follow(), kept for its memory
   std::vector<storage::PageId> open_list_;  // every page whose is_open byte is set, and some where it was
   std::size_t tidy_at_ = 1024;              // entries of open_list_
-  // What every transaction reads, and nobody writes often.
+  // What every transaction reads, and nobody writes often. The words elsewhere are found beforehand: a processor begins a transaction with nothing
+  // under way, so each step of a path to them takes its whole latency.
+  struct Words {
+    const line::LineWord *epoch = nullptr;
+    const std::atomic<std::uint32_t> *participants_high = nullptr;
+    const storage::Participant *participants = nullptr;
+  };
   alignas(64) std::atomic<std::uint32_t> mode_{kPageMode};
   std::atomic<std::uint64_t> followed_{0};
+  Words words_;
 };
 
 }  // namespace tmh::hierarchy

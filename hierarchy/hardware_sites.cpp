@@ -57,12 +57,12 @@ bool Attempts::begin_hardware() {
     escalated_ = true;
     return false;
   }
-  hardware_run.context = &software->context();
-  line::RtmThread thread(*lines.hardware());
+  // A line that a transaction writes costs less when nobody has stored to it before.
+  if (hardware_run.context != &software->context()) hardware_run.context = &software->context();
+  line::RtmThreadBehind<hierarchy::HardwareLines> thread(*lines.hardware());
   runs_at_ = RunsAt::kHardware;
   for (;;) {
     start_timing();
-    if (attempts_ == 0) first_ticks_ = ticks_;
     platform::probe::begin(platform::probe::kLines, 0, 0);
     if (thread.begin({})) {
       hardware_run.domain = &lines;
@@ -74,12 +74,12 @@ bool Attempts::begin_hardware() {
 }
 
 void Attempts::end_hardware() {
-  SiteImpl &site = *site_.impl_;
   hardware_run.depth = 0;
   // Inside: so it counts exactly when the transaction has committed, whoever dies when.
   hardware_run.context->add(line::LineCount::kHardwareCommits, 1);
-  (void)line::RtmThread(*site.domain().lines()->hardware()).commit();
+  line::rtm_end();
   platform::probe::commit(platform::probe::kLines, 0, 0);
+  SiteImpl &site = *site_.impl_;
   site.add(SiteCount::kHardwareCommits, 1);
   if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kHardware);
   learn_line_commit(site, *hardware_run.context);
@@ -95,7 +95,7 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
   platform::probe::hardware_abort(status_bits, status_bits >> 24);
   site.add(counted.of_site, 1);
   lines.directory().hardware().add(counted.of_domain);
-  site.add(SiteCount::kLineTicks, platform::ticks() - ticks_);
+  count_time_of_failed();
   bool refused = false;
   if (counted.of_site == SiteCount::kHardwareGate) {
     check(domain.usable());

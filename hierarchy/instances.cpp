@@ -1,11 +1,12 @@
 // hierarchy/instances.cpp -- begin, end, nesting, age, turn and backoff of instances.
 // Source:    thesis, section 2.1 (nested transactions are subsumed) and 3.3 (policies).
-#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
 
+#include "hierarchy/back_off.h"
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/end_of_thread.h"
 #include "hierarchy/latency_sampler.h"
 #include "hierarchy/policies.h"
 #include "hierarchy/retry.h"
@@ -20,24 +21,12 @@ using platform::fail;
 constinit thread_local bool advice_idle __attribute__((tls_model("initial-exec"))) = false;
 
 namespace {
-// The instance of level 2 that this thread runs. A child forked inside an instance inherits it, but runs nothing.
-struct Running {
-  DomainImpl *domain = nullptr;
-  PageRunner *runner = nullptr;
-  std::uint32_t fork_generation = 0;
-  storage::LatencySite *site = nullptr;
-  hierarchy::Timed timed;
-  bool by_retry = false;  // it is about to end, see LastInstance
-};
-constinit thread_local Running running;
-
 // It has ended, and may have given its runner to others.
-void record(const Running &instance, bool is_query, AbortCause outcome) noexcept {
+void record(const PageRun &instance, bool is_query, AbortCause outcome) noexcept {
   if (instance.timed.count == 0) return;
   const LatencyLevel level = is_query ? LatencyLevel::kQueries : LatencyLevel::kPages;
   instance.site->record(level, outcome, hierarchy::timed_ns(instance.timed), instance.timed.count);
 }
-constinit thread_local std::uint64_t random_state = 0;
 
 std::string no_policy(std::string_view spec) {
   std::string text("'");
@@ -49,12 +38,8 @@ bool counts_as_attempt(AbortCause cause) noexcept {
 }
 }  // namespace
 
-bool page_instance_here() noexcept {
-  return running.domain != nullptr && running.fork_generation == platform::fork_generation();
-}
-
 bool DomainImpl::runs_here() const noexcept {
-  return running.domain == this && running.fork_generation == platform::fork_generation();
+  return page_run.domain == this && page_run.fork_generation == platform::fork_generation();
 }
 
 // From before its instance until after it, but not while its actions run. By the thread's own word: another thread may be closing.
@@ -65,22 +50,14 @@ bool DomainImpl::runs_at_lines() const noexcept {
 
 bool DomainImpl::runs_at_any_level() const noexcept { return runs_at_lines() || runs_here(); }
 
-Errc DomainImpl::enter_lines() {
-  line_users_.enter();
-  const Errc error = usable();
-  if (error != Errc::kOk) LineUsers::leave();
-  return error;
-}
-
 std::uint32_t DomainImpl::depth() const noexcept {
-  return runs_here() ? static_cast<std::uint32_t>(running.runner->nest.size()) : 0;
+  return runs_here() ? static_cast<std::uint32_t>(page_run.runner->nest.size()) : 0;
 }
 
-Errc DomainImpl::usable() const noexcept {
+Errc DomainImpl::why_unusable() const noexcept {
   if (platform::fork_generation() != fork_generation_)
     return fail(Errc::kDetached, "this process was forked from a participant; open the domain here");
-  if (!open_.load(std::memory_order_acquire)) return fail(Errc::kNotInitialized, "the domain is closed");
-  return Errc::kOk;
+  return fail(Errc::kNotInitialized, "the domain is closed");
 }
 
 // Whoever has views of its own stays with them: its hot pages are there. A thread that never finds the process's views in use needs none.
@@ -99,12 +76,13 @@ PageRunner &DomainImpl::lock_runner(RunsIn where, bool *fell_back) noexcept {
 Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site, Presence presence) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_here()) {
-    std::vector<bool> &nest = running.runner->nest;
+    std::vector<bool> &nest = page_run.runner->nest;
     if (nest.front() && !is_query) return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
     nest.push_back(is_query);
     return Errc::kOk;
   }
   if (page_instance_here()) return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
+  abort_at_end_of_thread();
   const auto kind = is_query ? hierarchy::SampledKind::kQueries : hierarchy::SampledKind::kPages;
   const hierarchy::Timed timed =
       latency_use_ == Latency::kOff ? hierarchy::Timed{} : hierarchy::start_timing(latency_use_, kind);
@@ -118,7 +96,7 @@ Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site, 
   }
   if (fell_back) count_thread_view_fallback();
   advice_idle = runner.engine->is_steady();
-  running = {this, &runner, fork_generation_, site != nullptr ? site : &no_site_, timed, false};
+  page_run = {this, &runner, fork_generation_, site != nullptr ? site : &no_site_, timed, false};
   runner.nest.push_back(is_query);
   if (runner.view != nullptr) {
     runner.view->participant().add(storage::Count::kThreadViewInstances, 1);
@@ -136,12 +114,13 @@ Errc DomainImpl::begin_on(PageRunner &runner, bool is_query, Presence presence) 
     if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
   if (exact_reads_of == this) [[unlikely]]
     if (const Errc error = begin_exact_reads(engine); error != Errc::kOk) return error;
-  if (runner.attempts == 0 || !policy_.keep_age) runner.age = detection_ == Detection::kEager ? engine.begin_age() : 0;
-  if (!is_query && hierarchy::take_turn(policy_, runner.attempts)) {
+  const Policy policy = this->policy();
+  if (runner.attempts == 0 || !policy.keep_age) runner.age = detection_ == Detection::kEager ? engine.begin_age() : 0;
+  if (!is_query && hierarchy::take_turn(policy, runner.attempts)) {
     engine.take_turn();
     runner.holds_turn = true;
   }
-  if (const Errc error = engine.begin(is_query, runner.age, policy_.conflict); error != Errc::kOk) {
+  if (const Errc error = engine.begin(is_query, runner.age, policy.conflict); error != Errc::kOk) {
     leave_turn(runner);
     return error;
   }
@@ -167,17 +146,17 @@ void DomainImpl::leave_turn(PageRunner &runner) noexcept {
 
 void DomainImpl::finish(PageRunner &runner) noexcept {
   if (runner.view != nullptr) ThreadView::leave();
-  last_instance = {this, runner.engine->snapshot(), runner.attempts, runner.clock_at_abort, running.by_retry};
+  last_instance = {this, runner.engine->snapshot(), runner.attempts, runner.clock_at_abort, page_run.by_retry};
   runner.nest.clear();
   advice_idle = false;
-  running = {};
+  page_run = {};
   runner.mutex.unlock();
 }
 
 Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  PageRunner &runner = *running.runner;
+  PageRunner &runner = *page_run.runner;
   if (runner.nest.back() != is_query)
     return fail(Errc::kNestedMisuse, is_query ? "end_query() ends an update" : "end() ends a query");
   if (runner.nest.size() > 1) {
@@ -185,8 +164,8 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
     *status = runner.engine->validate();
     return Errc::kOk;
   }
-  const Running instance = running;
-  const page::Engine::Outcome outcome = runner.engine->end();
+  const PageRun instance = page_run;
+  const page::Engine::Outcome outcome = runner.engine->end(must_wait(Status::kCommitted, durability));
   *status = outcome.status;
   if (outcome.status == Status::kAborted && counts_as_attempt(outcome.cause)) {
     ++runner.attempts;
@@ -237,7 +216,7 @@ bool DomainImpl::must_wait(Status status, Durability durability) const noexcept 
 Errc DomainImpl::become_irrevocable(bool *is_pending) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  PageRunner &runner = *running.runner;
+  PageRunner &runner = *page_run.runner;
   if (runner.nest.front()) return fail(Errc::kNestedMisuse, "a query cannot become irrevocable; it never aborts");
   runner.holds_turn = true;
   const Errc error = runner.engine->become_irrevocable(is_pending);
@@ -248,26 +227,26 @@ Errc DomainImpl::become_irrevocable(bool *is_pending) noexcept {
 
 void become_irrevocable_here() {
   bool is_pending = true;
-  check(running.domain->become_irrevocable(&is_pending));
+  check(page_run.domain->become_irrevocable(&is_pending));
   if (!is_pending) throw RetryNow{false};
 }
 
 void note_page_reads_here() {
-  const page::Engine::ReadSet reads = running.runner->engine->read_set();
+  const page::Engine::ReadSet reads = page_run.runner->engine->read_set();
   if (reads.is_exact && reads.segments.none()) raise_nothing_read();
   page_reads = reads;
-  running.by_retry = true;
+  page_run.by_retry = true;
 }
 
-bool irrevocable_here() noexcept { return page_instance_here() && running.runner->engine->irrevocable(); }
+bool irrevocable_here() noexcept { return page_instance_here() && page_run.runner->engine->irrevocable(); }
 
 Errc DomainImpl::abort(AbortCause cause) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  PageRunner &runner = *running.runner;
+  PageRunner &runner = *page_run.runner;
   const bool is_query = runner.nest.front();
   runner.engine->abort(cause);
-  record(running, is_query, cause);
+  record(page_run, is_query, cause);
   runner.attempts = 0;
   leave_turn(runner);
   finish(runner);
@@ -277,7 +256,7 @@ Errc DomainImpl::abort(AbortCause cause) noexcept {
 Errc DomainImpl::validate(Status *status) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  *status = running.runner->engine->validate();
+  *status = page_run.runner->engine->validate();
   return Errc::kOk;
 }
 
@@ -289,7 +268,7 @@ Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) n
   }
   if (access != Access::kRead && access != Access::kReadWrite)
     return fail(Errc::kBadArgument, "access is neither read nor read-write");
-  const PageRunner &runner = *running.runner;
+  const PageRunner &runner = *page_run.runner;
   auto at = reinterpret_cast<std::uintptr_t>(address);
   if (runner.view != nullptr) at = runner.view->own_address(at);
   if (runner.engine->advise(at, bytes, access == Access::kReadWrite)) return Errc::kOk;
@@ -304,19 +283,11 @@ void DomainImpl::backoff() noexcept {
     if (usable() != Errc::kOk) return;
     progressed = memory_->state().clock.load(std::memory_order_relaxed) != last_instance.clock_at_abort;
   }
-  const std::uint64_t bound =
-      hierarchy::backoff_ns_max(policy_.backoff, last_instance.attempts, policy_.backoff_us_max, progressed);
-  if (bound == 0) return;
-  if (random_state == 0) random_state = platform::monotonic_ns() | 1;
-  random_state ^= random_state << 13;  // xorshift64: spreads processes and threads, needs no quality
-  random_state ^= random_state >> 7;
-  random_state ^= random_state << 17;
-  const timespec wait{0, static_cast<long>((random_state + slot_) % bound)};
-  nanosleep(&wait, nullptr);
+  back_off(policy(), last_instance.attempts, progressed);
 }
 
 std::uint64_t DomainImpl::collect() noexcept {
-  if (runs_here()) return running.runner->engine->collect();
+  if (runs_here()) return page_run.runner->engine->collect();
   const std::scoped_lock guard(process_.mutex);
   return usable() == Errc::kOk ? engine_->collect() : 0;
 }
@@ -326,9 +297,7 @@ Errc DomainImpl::set_policy(std::string_view spec) noexcept {
   if (runs_at_any_level()) return fail(Errc::kInstanceRunning, "the policy changes between instances");
   Policy parsed;
   if (const Errc error = parse(spec, &parsed); error != Errc::kOk) return fail(error, no_policy(spec));
-  const std::scoped_lock guard(process_.mutex);
-  const ThreadViews::Stopped stopped = views_->stop();
-  policy_ = parsed;
+  policy_.store(parsed, std::memory_order_relaxed);
   return Errc::kOk;
 }
 

@@ -2,8 +2,8 @@
 // Shape:     a Sampler per thread and kind of attempt. The gap to the next timed attempt is random, uniform in [1, 2 * period - 1]: programs
 //            that do the same in turns are sampled fairly. The period follows the distance of attempts: 1 (each) where they are 13 us apart or
 //            more, kPeriodMax for the most frequent. A timed attempt counts as `period` of them.
-// Measured:  timing an attempt and recording it costs 25 ns in a virtual machine: per 13 us 0.2 %, and of instances of 40 ns, the smallest, one in
-//            256 costs 0.25 % (one in 64: 1 %). All: level 2 248 ns became 272, level 1 66 became 91.
+// Measured:  timing an attempt and recording it costs 25 ns in a virtual machine: per 13 us 0.2 %, and of instances of 25 ns, the smallest, one in
+//            256 costs 0.4 % (one in 64: 1.6 %). All: level 2 248 ns became 272, level 1 66 became 91.
 // Contexts:  not between XBEGIN and XEND.
 // Source:    J. S. Vitter, An Efficient Algorithm for Sequential Random Sampling, 1987 (gaps instead of a coin for each).
 #pragma once

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <map>
 
+#include "hierarchy/end_of_thread.h"
 #include "levels/line/recovery.h"
 #include "platform/failure.h"
 #include "platform/process.h"
+#include "platform/process_object.h"
 #include "platform/thread_object.h"
 
 namespace tmh::detail {
@@ -34,21 +36,14 @@ struct Living {
   std::mutex mutex;
   std::map<std::uint64_t, LineDomain *> domains;
 };
-Living &living() {
-  static Living &all = *new Living;
-  return all;
-}
+Living &living() { return platform::ProcessObject<Living>::here(); }
 
-struct ThreadOf {
-  std::uint64_t serial;
-  line::SoftwareThread *thread;
-};
-constinit thread_local ThreadOf last_used{0, nullptr};
 struct ThreadsHere {
   std::vector<ThreadOf> all;
   std::uint32_t fork_generation = platform::fork_generation();
   ~ThreadsHere() {
     if (fork_generation != platform::fork_generation()) return;
+    abort_open_instance();
     last_used = {0, nullptr};
     if (all.empty()) return;
     const std::scoped_lock guard(living().mutex);
@@ -94,6 +89,7 @@ Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
 Errc LineDomain::open(const std::string &folder) noexcept {
   bool found = false;
   if (const Errc error = lines_.open(folder, &found); error != Errc::kOk) return error;
+  if (hardware_ != nullptr) hardware_->open();
   return directory_.open(folder);
 }
 
@@ -150,8 +146,7 @@ void LineDomain::drop(line::SoftwareThread *thread) noexcept {
   std::erase_if(threads_, [thread](const auto &known) { return known.get() == thread; });
 }
 
-line::SoftwareThread *LineDomain::thread(Errc *error) noexcept {
-  if (last_used.serial == serial_) return last_used.thread;
+line::SoftwareThread *LineDomain::find_thread(Errc *error) noexcept {
   ThreadsHere &here = threads_here();
   if (here.fork_generation !=
       platform::fork_generation()) {  // a child inherits its parent's threads' contexts: not its own

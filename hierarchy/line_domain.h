@@ -25,6 +25,14 @@ namespace tmh::detail {
 // Pages that level 2 gave to this thread since somebody set it to zero.
 inline constinit thread_local std::uint32_t pages_granted = 0;
 
+// What a thread has in the LineDomain of that serial.
+struct ThreadOf {
+  std::uint64_t serial;
+  line::SoftwareThread *thread;
+};
+// Where this thread was at level 1 last. For LineDomain::thread().
+inline constinit thread_local ThreadOf last_used{0, nullptr};
+
 class LineDomain final : public line::Upper {
  public:
   // with_hardware: RTM works here, and was not declined.
@@ -53,7 +61,9 @@ class LineDomain final : public line::Upper {
   void close(bool last) noexcept;
 
   // Of the calling thread; null: no context is free (*error says).
-  [[nodiscard]] line::SoftwareThread *thread(Errc *error) noexcept;
+  [[nodiscard]] line::SoftwareThread *thread(Errc *error) noexcept {
+    return last_used.serial == serial_ ? last_used.thread : find_thread(error);
+  }
   [[nodiscard]] hierarchy::Directory &directory() noexcept { return directory_; }
   [[nodiscard]] line::LineMemory &memory() noexcept { return lines_; }
   // Null: this process runs no RTM.
@@ -81,6 +91,7 @@ class LineDomain final : public line::Upper {
   void count_in(Counters *out) noexcept;
 
  private:
+  [[nodiscard]] line::SoftwareThread *find_thread(Errc *error) noexcept;
   [[nodiscard]] bool is_look_due() noexcept;
   [[nodiscard]] UpperLeft upper_left() const noexcept;
   void open_ahead() noexcept;

@@ -51,7 +51,6 @@ class LineLog final : public line::RedoLog, public page::LowerLog {
   line::LineMemory &lines_;
   page::DurableLog &log_;
   line::Upper *upper_;
-  std::vector<line::RedoRecord> records_;  // under the log's lock
 };
 
 }  // namespace tmh::detail

@@ -13,20 +13,17 @@
 
 namespace tmh::detail {
 
+constinit thread_local LineUsers::Where *LineUsers::where_here __attribute__((tls_model("initial-exec"))) = nullptr;
+
 namespace {
 
-// Where a thread is: a LineUsers' serial, or kNowhere. On a line of its own: its thread stores to it at every instance.
-struct alignas(64) Where {
-  std::atomic<std::uint64_t> serial;
-};
-constexpr std::uint64_t kNowhere = 0;
-std::atomic<std::uint64_t> serials{kNowhere};
+using Where = LineUsers::Where;
+std::atomic<std::uint64_t> serials{LineUsers::kNowhere};
 
 struct Words {
   std::mutex mutex;
   std::vector<std::unique_ptr<Where>> all;
 };
-constinit thread_local Where *where_here __attribute__((tls_model("initial-exec"))) = nullptr;
 
 // The other threads are gone, and may have been inside.
 void forget_in_child() noexcept;
@@ -40,10 +37,13 @@ Words &words() {
   return *made;
 }
 
+// While the library is loaded: platform::ProcessObject's reason.
+[[maybe_unused]] const Words &made_early = words();
+
 void forget_in_child() noexcept {
-  for (auto &where : words().all) where->serial.store(kNowhere, std::memory_order_relaxed);
-  if (where_here == nullptr) return words().mutex.unlock();
-  std::erase_if(words().all, [](const auto &where) { return where.get() != where_here; });
+  for (auto &where : words().all) where->serial.store(LineUsers::kNowhere, std::memory_order_relaxed);
+  if (LineUsers::where_here == nullptr) return words().mutex.unlock();
+  std::erase_if(words().all, [](const auto &where) { return where.get() != LineUsers::where_here; });
   words().mutex.unlock();
 }
 
@@ -52,7 +52,7 @@ struct WordOfThread {
   ~WordOfThread() {
     if (where == nullptr) return;
     const std::scoped_lock guard(words().mutex);
-    where_here = nullptr;
+    LineUsers::where_here = nullptr;
     std::erase_if(words().all, [this](const auto &known) { return known.get() == where; });
   }
 };
@@ -62,7 +62,7 @@ void make_word() {
   WordOfThread &own =
       platform::ThreadObject<WordOfThread>::here();  // destructors of thread_local objects may run instances
   const std::scoped_lock guard(words().mutex);
-  own.where = where_here = made.get();
+  own.where = LineUsers::where_here = made.get();
   words().all.push_back(std::move(made));
 }
 
@@ -78,23 +78,8 @@ bool anybody_in(std::uint64_t serial) {
 LineUsers::LineUsers() noexcept : serial_(++serials) {}
 
 void LineUsers::enter() {
-  if (where_here == nullptr) [[unlikely]]
-    make_word();
-  for (;;) {
-    // relaxed: the fence orders it before the load, against Barred's store and loads.
-    where_here->serial.store(serial_, std::memory_order_relaxed);
-    platform::light_fence();
-    // acquire: pairs with ~Barred(); what was done meanwhile is seen.
-    if (!barred_.load(std::memory_order_acquire)) [[likely]]
-      return;
-    leave();
-    await_barring();
-  }
-}
-
-void LineUsers::leave() noexcept {
-  // release: pairs with anybody_in()
-  if (where_here != nullptr) where_here->serial.store(kNowhere, std::memory_order_release);
+  if (where_here == nullptr) make_word();
+  while (!try_enter()) await_barring();
 }
 
 bool LineUsers::is_inside() const noexcept {

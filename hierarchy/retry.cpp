@@ -75,7 +75,13 @@ bool DomainImpl::are_mapped(const page::Engine::SegmentSet &wanted) const noexce
   return (wanted & ~mapped).none();
 }
 
-// Level 1 changes what an instance of level 2 has read only after a release, which moves the clock as well.
+// Has level 1 committed since, to whatever page? REQUIRES that the domain stays open.
+bool DomainImpl::has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept {
+  return reads.has_stand_ins && lines_ != nullptr && lines_->directory().clock() != reads.line_snapshot;
+}
+
+// Level 1 changes what an instance of level 2 has read only after a release, which moves the clock as well; but for pages that level 2 could not
+// take, and memory stood in for.
 Errc DomainImpl::await_change() noexcept {
   if (usable() != Errc::kOk || runs_here()) return Errc::kOk;
   const bool is_last = last_instance.domain == this;
@@ -97,6 +103,7 @@ Errc DomainImpl::await_change() noexcept {
       const auto open = keep_open();  // a close by another thread waits for one look
       // acquire: as a begin's
       if (usable() != Errc::kOk || memory_->state().clock.load(std::memory_order_acquire) != seen) return true;
+      if (by_retry && has_moved_at_lines(page_reads)) return true;
     }
     // By hand it is not known what has been read: then any unmapping may have been its.
     if (!by_retry) return segments_epoch() != epoch;

@@ -59,7 +59,9 @@ class SiteImpl {
         escalation_(escalation),
         body_(body),
         is_hybrid_(domain_->levels() == Levels::kHybrid),
-        line_kind_(domain_->line_kind(is_plain())) {
+        line_kind_(domain_->line_kind(is_plain())),
+        begins_at_lines_(is_hybrid_ && line_kind_ != DomainImpl::LineKind::kNone &&
+                         escalation_.kind != EscalationKind::kAlways) {
     if (storage::LatencyTable &table = domain_->latency_table(); table.is_open())
       latency_.use(&table, table.site(name_));
   }
@@ -72,11 +74,14 @@ class SiteImpl {
   // Of a hybrid domain: it has a level 1, though perhaps none that runs this site's bodies.
   [[nodiscard]] bool is_hybrid() const noexcept { return is_hybrid_; }
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
+  // Do its updates begin at level 1 as long as it has learned nothing?
+  [[nodiscard]] bool begins_at_lines() const noexcept { return begins_at_lines_; }
 
   // What it has learned. Races lose a step of learning, nothing else: relaxed.
   [[nodiscard]] hierarchy::Learned learned() const noexcept {
     return std::bit_cast<hierarchy::Learned>(learned_.load(std::memory_order_relaxed));
   }
+  [[nodiscard]] bool has_learned() const noexcept { return learned_.load(std::memory_order_relaxed) != 0; }
   void learn(hierarchy::Learned state) noexcept {
     const auto word = std::bit_cast<std::uint64_t>(state);
     if (learned_.load(std::memory_order_relaxed) != word) learned_.store(word, std::memory_order_relaxed);
@@ -100,7 +105,8 @@ class SiteImpl {
   void needed_process_view() noexcept { plain_ahead_.store(kPlainAhead, std::memory_order_relaxed); }
   [[nodiscard]] SiteReport report() const;
   [[nodiscard]] storage::LatencySite &latency() noexcept { return latency_; }
-  // An attempt at level 1 has ended.
+  // An attempt at level 1 has ended; the first returns what it took. REQUIRE: it is timed.
+  std::uint64_t add_line_ticks(const hierarchy::Timed &timed) noexcept;
   void committed_at_lines(const hierarchy::Timed &timed, LatencyLevel level) noexcept;
   void record(const hierarchy::Timed &timed, LatencyLevel level, AbortCause outcome) noexcept {
     if (timed.count != 0) latency_.record(level, outcome, hierarchy::timed_ns(timed), timed.count);
@@ -120,6 +126,7 @@ class SiteImpl {
   const BodyKind body_;
   const bool is_hybrid_;
   const DomainImpl::LineKind line_kind_;
+  const bool begins_at_lines_;
   alignas(64) std::atomic<std::uint64_t> learned_{0};
   std::atomic<std::uint32_t> plain_ahead_{
       0};  // instances that are not tried in a thread's view, see wants_thread_view()
@@ -145,13 +152,17 @@ struct LineRun {
 };
 inline constinit thread_local LineRun line_run;
 inline constinit thread_local bool retry_wanted = false;  // the LineAbort on its way is retry()'s
+// Does this thread run an instance of a site at level 1?
+[[nodiscard]] inline bool line_instance_here() noexcept { return (hardware_run.depth | line_run.depth) != 0; }
 // Throws Error(kEndWithoutBegin): this thread runs no instance, at whatever level.
 void require_instance(const char *call);
 
-// Waits as the policy says, after an attempt at level 1 that failed.
-void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noexcept;
 // An instance committed at level 1.
-void learn_line_commit(SiteImpl &site, line::LineContextV1 &context) noexcept;
+void unlearn(SiteImpl &site, line::LineContextV1 &context) noexcept;
+inline void learn_line_commit(SiteImpl &site, line::LineContextV1 &context) noexcept {
+  if (site.has_learned()) [[unlikely]]
+    unlearn(site, context);
+}
 
 // In RTM: aborts, for level 2 to go on. Else nothing.
 void leave_hardware() noexcept;

@@ -39,10 +39,15 @@ thread_local ShardOfThread shard_of_thread;
 
 }  // namespace
 
-void SiteImpl::committed_at_lines(const hierarchy::Timed &timed, LatencyLevel level) noexcept {
+std::uint64_t SiteImpl::add_line_ticks(const hierarchy::Timed &timed) noexcept {
   const std::uint64_t now = platform::ticks();
   const std::uint64_t took = now > timed.begin_ticks ? now - timed.begin_ticks : 0;
   add(SiteCount::kLineTicks, took * timed.count);
+  return took;
+}
+
+void SiteImpl::committed_at_lines(const hierarchy::Timed &timed, LatencyLevel level) noexcept {
+  const std::uint64_t took = add_line_ticks(timed);
   latency_.record(level, AbortCause::kNone, platform::ns_of_ticks(took), timed.count);
 }
 

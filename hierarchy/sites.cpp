@@ -1,14 +1,13 @@
 // hierarchy/sites.cpp -- one instance of a site: at which level each attempt runs, and what follows when it fails.
 // Source:    thesis, sections 2.1 (nesting is subsumed) and 6.2 (every instance runs at one level); DESIGN section 4.
-#include <immintrin.h>
 #include <pthread.h>
-#include <time.h>
 
 #include <algorithm>
 #include <functional>
 #include <utility>
 #include <vector>
 
+#include "hierarchy/back_off.h"
 #include "hierarchy/policies.h"
 #include "hierarchy/retry.h"
 #include "hierarchy/site_impl.h"
@@ -65,32 +64,9 @@ bool is_doomed_in_view() noexcept {
   return view != nullptr && view->is_doomed();
 }
 
-std::uint64_t random_ns(std::uint64_t bound) noexcept {
-  thread_local std::uint64_t state = platform::ticks() | 1;
-  state ^= state << 13;  // xorshift64: spreads threads, needs no quality
-  state ^= state >> 7;
-  state ^= state << 17;
-  return state % bound;
-}
-
 }  // namespace
 
-void back_off(const Policy &policy, std::uint32_t attempts, bool progressed) noexcept {
-  // Sleeping for less takes 50 us more than asked for.
-  constexpr std::uint64_t kSleepNsMin = 50'000;
-  const std::uint64_t bound = hierarchy::backoff_ns_max(policy.backoff, attempts, policy.backoff_us_max, progressed);
-  if (bound == 0) return;
-  const std::uint64_t wait_ns = random_ns(bound);
-  if (wait_ns >= kSleepNsMin) {
-    const timespec wait{0, static_cast<long>(wait_ns)};
-    nanosleep(&wait, nullptr);
-    return;
-  }
-  const std::uint64_t until = platform::monotonic_ns() + wait_ns;
-  while (platform::monotonic_ns() < until) _mm_pause();
-}
-
-void learn_line_commit(SiteImpl &site, line::LineContextV1 &context) noexcept {
+void unlearn(SiteImpl &site, line::LineContextV1 &context) noexcept {
   const hierarchy::Learned learned = site.learned();
   if (learned.own.penalty == 0 && learned.gate.penalty == 0) return;
   site.add(SiteCount::kDeEscalations, 1);
@@ -146,7 +122,7 @@ void need_process_view() {
   if (ThreadView *view = running_view(); view != nullptr) view->need_process_view();
 }
 
-void Attempts::enter_lines() {
+inline void Attempts::enter_lines() {
   if (is_inside_) return;
   check(site_.impl_->domain().enter_lines());
   is_inside_ = true;
@@ -159,15 +135,24 @@ void Attempts::leave_lines() noexcept {
 
 Status status_at_lines() noexcept { return line_run.thread->is_doomed() ? Status::kFailed : Status::kPending; }
 
-// Its beginning is known of each, because a policy may ask for what failed attempts have wasted.
+// Reading the counter takes as long as a small instance, so it is read for what is timed alone.
 void Attempts::start_timing() noexcept {
-  const hierarchy::Timed timed =
-      hierarchy::start_timing(site_.impl_->domain().latency(), hierarchy::SampledKind::kLines);
+  const SiteImpl &site = *site_.impl_;
+  const hierarchy::Timed timed = hierarchy::start_timing(site.domain().latency(), hierarchy::SampledKind::kLines);
   timed_count_ = timed.count;
-  ticks_ = timed.count != 0 ? timed.begin_ticks : platform::ticks();
+  ticks_ = timed.begin_ticks;
+  if (attempts_ != 0) return;
+  const bool is_asked_for = timed.count == 0 && site.escalation().kind == EscalationKind::kAfterWasted;
+  first_ticks_ = is_asked_for ? platform::ticks() : ticks_;
 }
 
-void Attempts::begin() {
+// Of one at level 1; it stands for others as one that commits does.
+void Attempts::count_time_of_failed() noexcept {
+  if (timed_count_ != 0) site_.impl_->add_line_ticks({ticks_, timed_count_});
+}
+
+// REQUIRES: this thread runs an instance. Subsumed in it, at whatever level.
+void Attempts::begin_inside() {
   SiteImpl &site = *site_.impl_;
   DomainImpl &domain = site.domain();
   check(domain.usable());
@@ -184,45 +169,61 @@ void Attempts::begin() {
     line_run.thread->nest(++line_run.depth);
     return;
   }
-  if (domain.depth() != 0) {
-    if (site.is_plain()) need_process_view();
-    check(domain.begin(kind_ == Kind::kQuery));
-    runs_at_ = RunsAt::kOuter;
-    return;
-  }
-  // Of another domain, at level 2. That refuses it, with its reason; level 1 would commit this one apart from the outer one, and again each time
-  // that it runs.
-  if (page_instance_here()) check(domain.begin(kind_ == Kind::kQuery));
+  if (domain.depth() != 0 && site.is_plain()) need_process_view();
+  // Of another domain it is refused there, with its reason; level 1 would commit this one apart from the outer one, and again each time that it
+  // runs.
+  check(domain.begin(kind_ == Kind::kQuery));
+  runs_at_ = RunsAt::kOuter;
+}
+
+// Of the first attempt, by what the site has learned.
+void Attempts::choose_level() {
+  SiteImpl &site = *site_.impl_;
+  hierarchy::Learned learned = site.learned();
+  escalated_ = hierarchy::begins_at_pages(site.escalation(), &learned.own);
+  if (!escalated_ && learned.gate.page_runs != 0)
+    escalated_ = is_guest_ =
+        hierarchy::begins_as_guest(site.escalation(), &learned.gate, site.domain().lines()->hardware()->any_host());
+  if (escalated_) site.learn(learned);
+  if (site.line_kind() == DomainImpl::LineKind::kNone) escalated_ = true;
+}
+
+void Attempts::begin_pages() {
+  SiteImpl &site = *site_.impl_;
+  DomainImpl &domain = site.domain();
+  leave_lines();
+  runs_at_ = RunsAt::kPages;
+  ticks_ = platform::ticks();
+  // The pages that RTM needs are those that the process's engine finds.
+  const RunsIn where = needs_process_view_                     ? RunsIn::kProcessViewInstead
+                       : !finding_ && site.wants_thread_view() ? RunsIn::kThreadView
+                                                               : RunsIn::kProcessView;
+  check(domain.begin(kind_ == Kind::kQuery, where, &site.latency(), is_guest_ ? Presence::kGuest : Presence::kHost));
+  recalls_before_ = recalls_of(domain);
+}
+
+void Attempts::begin() {
+  if (line_instance_here() || page_instance_here()) [[unlikely]]
+    return begin_inside();
+  SiteImpl &site = *site_.impl_;
   if (kind_ == Kind::kQuery || !site.is_hybrid()) escalated_ = true;
-  if (!escalated_) enter_lines();
-  if (!escalated_ && runs_at_ == RunsAt::kNothing) {
-    hierarchy::Learned learned = site.learned();
-    escalated_ = hierarchy::begins_at_pages(site.escalation(), &learned.own);
-    if (!escalated_ && learned.gate.page_runs != 0)
-      escalated_ = is_guest_ =
-          hierarchy::begins_as_guest(site.escalation(), &learned.gate, domain.lines()->hardware()->any_host());
-    if (escalated_) site.learn(learned);
-    if (site.line_kind() == DomainImpl::LineKind::kNone) escalated_ = true;
+  if (!escalated_) {
+    enter_lines();
+    if (runs_at_ == RunsAt::kNothing && (site.has_learned() || !site.begins_at_lines())) [[unlikely]]
+      choose_level();
   }
   if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_ && begin_hardware()) return;
-  if (escalated_) {
-    leave_lines();
-    runs_at_ = RunsAt::kPages;
-    ticks_ = platform::ticks();
-    // The pages that RTM needs are those that the process's engine finds.
-    const RunsIn where = needs_process_view_                     ? RunsIn::kProcessViewInstead
-                         : !finding_ && site.wants_thread_view() ? RunsIn::kThreadView
-                                                                 : RunsIn::kProcessView;
-    check(domain.begin(kind_ == Kind::kQuery, where, &site.latency(), is_guest_ ? Presence::kGuest : Presence::kHost));
-    recalls_before_ = recalls_of(domain);
-    return;
-  }
+  if (escalated_) return begin_pages();
+  begin_lines();
+}
+
+inline void Attempts::begin_lines() {
+  DomainImpl &domain = site_.impl_->domain();
   runs_at_ = RunsAt::kLines;
   Errc error = Errc::kOk;
   line::SoftwareThread *thread = domain.lines()->thread(&error);
   if (thread == nullptr) raise(error);
   start_timing();
-  if (attempts_ == 0) first_ticks_ = ticks_;
   retry_wanted = false;
   line_run = {domain.lines(), thread, 1};
   thread->begin({domain.policy(), false, attempts_, domain.capacity()});
@@ -422,7 +423,7 @@ void Attempts::failed_at_lines() {
   line_run = run;
   count_granted(site);
   site.add(SiteCount::kLineAborts, 1);
-  site.add(SiteCount::kLineTicks, platform::ticks() - ticks_);
+  count_time_of_failed();
   site.record({ticks_, timed_count_}, LatencyLevel::kLines, cause);
   // Level 2 did not give a page back within the budget; as one of its instances this one needs nobody's answer.
   const bool fits_later = cause == AbortCause::kCapacity && line::has(status, line::kStatusRetry);  // a snapshot there
@@ -443,6 +444,8 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
   const EscalationCounts counts = counts_of_escalation(failed);
   const bool counts_early = platform::is_planted(platform::Planted::kEscalationEarly);
   if (counts_early && attempts_ == 1) context.add(counts.of_domain, 1);
+  // Where the beginning is not known, what is wasted counts from the first failure.
+  if (first_ticks_ == 0) first_ticks_ = platform::ticks();
   if (failed.attempts > 1) failed.wasted_ns = platform::ns_of_ticks(platform::ticks() - first_ticks_);
   switch (hierarchy::next(site.escalation(), failed)) {
     case NextStep::kRetry:

@@ -8,9 +8,11 @@
 #include <map>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/end_of_thread.h"
 #include "levels/line/software.h"
 #include "platform/failure.h"
 #include "platform/process.h"
+#include "platform/process_object.h"
 #include "platform/steps.h"
 #include "platform/thread_object.h"
 
@@ -29,10 +31,7 @@ struct Living {
   std::mutex mutex;
   std::map<std::uint64_t, ThreadViews *> domains;
 };
-Living &living() {
-  static Living &all = *new Living;
-  return all;
-}
+Living &living() { return platform::ProcessObject<Living>::here(); }
 
 struct ViewOf {
   std::uint64_t serial = 0;
@@ -44,6 +43,7 @@ struct ViewsHere {
   std::uint32_t fork_generation = platform::fork_generation();
   ~ViewsHere() {
     if (fork_generation != platform::fork_generation() || all.empty()) return;
+    abort_open_instance();
     const std::scoped_lock guard(living().mutex);
     for (const ViewOf &entry : all) {
       const auto found = living().domains.find(entry.serial);

@@ -15,6 +15,7 @@
 
 #include "platform/failure.h"
 #include "platform/process.h"
+#include "platform/process_object.h"
 
 namespace tmh::platform {
 
@@ -29,12 +30,17 @@ struct Range {
 
 constinit Range ranges[kFaultRangesMax];
 constinit std::atomic<std::uint32_t> range_count{0};
-constinit std::mutex publish_mutex;
 constinit bool installed = false;
 constinit std::uint32_t published_in = 0;  // fork generation
 struct sigaction previous_segv, previous_bus;
 // initial-exec TLS: the handler must not allocate. Static libtmh and a linked shared libtmh both satisfy it.
 constinit thread_local bool in_handler __attribute__((tls_model("initial-exec"))) = false;
+
+// One publishes or withdraws at a time; the handler takes no lock.
+struct Publishing {
+  std::mutex mutex;
+};
+std::mutex &publish_mutex() noexcept { return ProcessObject<Publishing>::here().mutex; }
 
 struct Found {
   FaultFunction function = nullptr;  // null: the address is nobody's
@@ -113,7 +119,7 @@ Errc install() noexcept {
 }  // namespace
 
 Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function, void *context) noexcept {
-  const std::scoped_lock guard(publish_mutex);
+  const std::scoped_lock guard(publish_mutex());
   if (const Errc error = install(); error != Errc::kOk) return error;
   if (published_in != fork_generation()) {  // ranges inherited by fork are the parent's
     for (Range &range : ranges) range.begin.store(0, std::memory_order_release);
@@ -133,7 +139,7 @@ Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunctio
 }
 
 void withdraw_fault_range(std::uintptr_t begin) noexcept {
-  const std::scoped_lock guard(publish_mutex);
+  const std::scoped_lock guard(publish_mutex());
   for (Range &range : ranges) {
     if (range.begin.load(std::memory_order_relaxed) == begin) range.begin.store(0, std::memory_order_release);
   }

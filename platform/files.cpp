@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <pthread.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 
 #include "platform/failure.h"
 #include "platform/readahead.h"
@@ -39,12 +41,36 @@ Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexc
   return Errc::kOk;
 }
 
+namespace {
+// From open(2) to close(2) a lock's file is listed, and no fork comes between open(2) and the list.
+constinit std::mutex locks_mutex;
+constinit FolderLock *locks = nullptr;
+}  // namespace
+
+void FolderLock::forget_in_child() noexcept {
+  for (; locks != nullptr; locks = locks->next_) locks->fd_.reset();
+  locks_mutex.unlock();
+}
+
+const int FolderLock::at_fork_ =
+    pthread_atfork([] { locks_mutex.lock(); }, [] { locks_mutex.unlock(); }, forget_in_child);
+
 FolderLock::~FolderLock() {
-  if (fd_) flock(fd_.get(), LOCK_UN);
+  if (!fd_) return;
+  flock(fd_.get(), LOCK_UN);
+  const std::scoped_lock guard(locks_mutex);
+  FolderLock **link = &locks;
+  while (*link != this) link = &(*link)->next_;
+  *link = next_;
+  fd_.reset();
 }
 
 Errc FolderLock::acquire(const std::string &lock_path) noexcept {
-  if (const Errc error = open_regular(lock_path, O_RDWR | O_CREAT, &fd_); error != Errc::kOk) return error;
+  {
+    const std::scoped_lock guard(locks_mutex);
+    if (const Errc error = open_regular(lock_path, O_RDWR | O_CREAT, &fd_); error != Errc::kOk) return error;
+    next_ = std::exchange(locks, this);
+  }
   while (flock(fd_.get(), LOCK_EX) != 0) {
     if (errno != EINTR) return fail_errno(Errc::kIo, "flock " + lock_path);
   }

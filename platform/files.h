@@ -39,18 +39,24 @@ class FileDescriptor {
 // created has mode 0660. kNotADomain: it is something else; kPermission, kReadOnly, kDiskFull, kIo. errno of an open(2) that failed is kept.
 [[nodiscard]] Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexcept;
 
-// Exclusive flock for the lifetime of the object; the kernel releases it when the process dies.
+// Exclusive flock for the lifetime of the object; the kernel releases it when the process dies. A forked child holds none: it closes what it
+// inherits, or the lock would outlive its parent.
 class FolderLock {
  public:
   FolderLock() = default;
   FolderLock(const FolderLock &) = delete;
   FolderLock &operator=(const FolderLock &) = delete;
-  // Unlocks by name: a child forked meanwhile shares the open file, and closing ours would leave it locked.
+  // Unlocks by name: the child of a plain clone(2), which runs no handlers of pthread_atfork(3), still shares the open file.
   ~FolderLock();
+  // REQUIRES: not acquired before.
   [[nodiscard]] Errc acquire(const std::string &lock_path) noexcept;
 
  private:
+  static void forget_in_child() noexcept;
+  static const int at_fork_;  // said while the library is loaded: ProcessObject's reason
+
   FileDescriptor fd_;
+  FolderLock *next_ = nullptr;  // of those that have the file open
 };
 
 // A file mapped once, MAP_SHARED, over its largest possible size. Growing the file makes more of the mapping usable, in every

@@ -25,7 +25,7 @@ std::uint64_t readahead_bytes(int fd, std::uint64_t offset_bytes) noexcept {
   for (bool is_last = false; !is_last;) {
     alignas(struct fiemap) std::byte room[sizeof(struct fiemap) + kExtentsAtOnce * sizeof(struct fiemap_extent)]{};
     using List = struct fiemap;
-    List &listed = *new (room) List{};
+    List &listed = *std::launder(reinterpret_cast<List *>(room));
     listed.fm_start = end;
     listed.fm_length = FIEMAP_MAX_OFFSET - end;
     listed.fm_extent_count = kExtentsAtOnce;

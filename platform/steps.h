@@ -64,6 +64,10 @@ namespace tmh::platform {
   X(kRecoveryReplayed, "recovery-replayed")        /* data files and checkpoint hold everything */         \
   X(kRecoveryPromised, "recovery-promised")        /* the checkpoint says that this record is there */     \
   X(kRecoveryDone, "recovery-done")                /* new generation's first record is durable */          \
+  X(kLogOffered, "log-offered")                    /* log lock held, the writing offered to others */      \
+  X(kLogClaimed, "log-claimed")                    /* another wants it, the offerer still has the lock */  \
+  X(kLogGiven, "log-given")                        /* it may have it, the lock is still held */            \
+  X(kLogTaken, "log-taken")                        /* it knows, and does not have the lock */              \
   X(kLineLock, "line-lock")                        /* level 1: written lines locked, no stamp yet */       \
   X(kLineRedo, "line-redo")                        /* durable: its record is in the ring, not shown */     \
   X(kLineStamp, "line-stamp")                      /* stamp taken, nothing validated */                    \

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "tests/support/stage.h"
 
@@ -43,6 +44,46 @@ TEST_F(BadCallTest, CallsThatNeedAnInstance) {
   expect_error(Errc::kEndWithoutBegin, [&] { static_cast<void>(heap.root_cell("r")); });
   self.commit(0, 1);
   EXPECT_EQ(self.committed(), 1U);
+}
+
+// What the refusal names is what helps.
+TEST_F(BadCallTest, SegmentsOfTwoDomainsAtOneAddressAreRefusedUntilOneIsRelocatable) {
+  const Actor self = actor();
+  const TempFolder other_folder;
+  const std::string remedy = "SegmentOptions::relocatable";
+  Domain other = Domain::open(other_folder.path(), plain());
+  for (const char *name : {"prices.db", "orders.db"}) {
+    expect_error(
+        Errc::kAddressInUse, [&] { static_cast<void>(other.map(name)); }, remedy);
+    expect_error(
+        Errc::kAddressInUse, [&] { static_cast<void>(other.map(name)); }, name);
+  }
+  SegmentOptions relocatable;
+  relocatable.relocatable = true;
+  const Segment prices = other.map("prices.db", relocatable);
+  long *price = nullptr;
+  atomically(other, [&] {
+    price = static_cast<long *>(prices.allocate(sizeof(long)));
+    *price = 42;
+  });
+  self.commit(0, 1);
+  EXPECT_EQ(self.committed(), 1U);
+  EXPECT_EQ(query(other, [&] { return *price; }), 42);
+  other.unmap(prices);
+  other.close();
+}
+
+// A segment stays what it was made as.
+TEST_F(BadCallTest, SegmentOfAnotherDomainThatWasMadeAtTheSameAddressIsRefused) {
+  const TempFolder other_folder;
+  expect_child("makes it", [&] { static_cast<void>(Domain::open(other_folder.path(), plain()).map("prices.db")); });
+  const Actor self = actor();
+  const Domain other = Domain::open(other_folder.path(), plain());
+  expect_error(
+      Errc::kAddressInUse, [&] { static_cast<void>(other.map("prices.db")); }, "SegmentOptions::relocatable");
+  self.domain.unmap(self.first);
+  self.domain.unmap(self.second);
+  EXPECT_TRUE(other.map("prices.db")) << "one domain at a time";
 }
 
 TEST_F(BadCallTest, CallsThatNoInstanceMayContain) {
@@ -163,6 +204,33 @@ TEST_F(BadCallTest, ClosedDomainRefusesCalls) {
   self.domain.close();
   EXPECT_THROW(copy.begin(), Error);
   EXPECT_THROW(static_cast<void>(copy.map("b.raw", raw_segment())), Error);
+  expect_error(Errc::kNotMapped, [&] { self.first.grow(2 * kStagePages * kPageBytes); });
+  EXPECT_EQ(copy.durability(), Durability::kNone);
+  EXPECT_EQ(self.first.size_bytes(), 0U);
+}
+
+// Whatever a thread does while another one opens and closes the domain: an error at worst.
+TEST_F(BadCallTest, OpeningAndLookingWhileAnotherThreadCloses) {
+  constexpr int kRounds = 200;
+  const auto play = [&] {
+    for (int round = 0; round < kRounds; ++round) {
+      try {
+        Domain domain = Domain::open(folder_.path(), plain());
+        const Segment segment = domain.map("a.raw", raw_segment());
+        EXPECT_LE(segment.size_bytes(), kStagePages * kPageBytes);
+        segment.grow(kStagePages * kPageBytes);
+        EXPECT_LE(segment.size_bytes(), kStagePages * kPageBytes);
+        domain.close();
+      } catch (const Error &error) {
+        const Errc why = error.errc();  // the other one has mapped, closed or unmapped it
+        EXPECT_TRUE(why == Errc::kSegmentInUse || why == Errc::kNotInitialized || why == Errc::kNotMapped)
+            << error.what();
+      }
+    }
+  };
+  std::thread other(play);
+  play();
+  other.join();
 }
 
 // As when an exception leaves hand-written begin and end calls.
@@ -192,7 +260,12 @@ TEST_F(BadCallTest, EmptyHandlesRefuseCalls) {
 
 TEST_F(BadCallTest, ForkedChildIsDetached) {
   const Actor self = actor();
-  expect_child("child", [&] { expect_error(Errc::kDetached, [&] { self.domain.begin(); }); });
+  expect_child("child", [&] {
+    expect_error(Errc::kDetached, [&] { self.domain.begin(); });
+    expect_error(Errc::kDetached, [&] { self.first.grow(2 * kStagePages * kPageBytes); });
+    EXPECT_EQ(self.domain.durability(), Durability::kNone);
+    EXPECT_EQ(self.first.size_bytes(), 0U);
+  });
 }
 
 TEST_F(BadCallTest, LastErrorTellsTheDetail) {

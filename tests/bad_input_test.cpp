@@ -364,6 +364,27 @@ TEST_F(BadInputTest, OtherDetectionThanTheParticipantsIsAMismatch) {
                [&] { EXPECT_EQ(Domain::open(folder_.path(), options).detection(), Detection::kEager); });
 }
 
+// A strict domain must not turn out to be the volatile one that another part of the program has opened.
+TEST_F(BadInputTest, AnotherOpenInTheSameProcessIsRefusedWhatItCannotHave) {
+  const Domain domain = open();
+  domain.set_policy("youngest-wins");
+  const auto refuses = [&](Errc code, auto change) {
+    DomainOptions options;
+    change(options);
+    expect_error(code, [&] { static_cast<void>(Domain::open(folder_.path(), options)); });
+  };
+  refuses(Errc::kDurabilityMismatch, [](DomainOptions &options) { options.durability = Durability::kStrict; });
+  refuses(Errc::kDetectionMismatch, [](DomainOptions &options) { options.detection = Detection::kEager; });
+  refuses(Errc::kLevelsMismatch, [](DomainOptions &options) { options.levels = Levels::kHybrid; });
+  refuses(Errc::kBadPolicy, [](DomainOptions &options) { options.policy = "nonsense"; });
+  DomainOptions same;
+  same.durability = Durability::kNone;
+  same.levels = Levels::kPage;
+  same.policy = "self-abort";
+  const Domain again = Domain::open(folder_.path(), same), whatever = Domain::open(folder_.path());
+  EXPECT_EQ(domain.policy().conflict, ConflictPolicy::kYoungestWins) << "instances of others may be running";
+}
+
 // --- segments ------------------------------------------------------------------------------------------------------------------
 
 TEST_F(BadInputTest, MisalignedLengthsAreRefused) {

@@ -199,9 +199,9 @@ void fill_up(const std::string &device, const DomainOptions &options, const Case
 }
 
 TEST_P(FullDeviceTest, NeverKillsAndLosesNothing) {
-  const auto &[device, way, durability] = GetParam();
-  if (way.line == LineChoice::kRtm) {
-    if (durability != tmh::Durability::kNone) GTEST_SKIP() << "RTM is for volatile domains";
+  const Device device = std::get<0>(GetParam());
+  if (std::get<1>(GetParam()).line == LineChoice::kRtm) {
+    if (std::get<2>(GetParam()) != tmh::Durability::kNone) GTEST_SKIP() << "RTM is for volatile domains";
     if (const std::string why = why_no_rtm(); !why.empty()) GTEST_SKIP() << why;
   }
   const std::string place = folder_ / "device", image = folder_ / "image";
@@ -219,20 +219,38 @@ TEST_P(FullDeviceTest, NeverKillsAndLosesNothing) {
   }
 }
 
+// A hybrid domain with level 1 in software, kPages raw pages, and a site that never leaves level 1.
+struct SoftwareLines {
+  explicit SoftwareLines(const std::string &folder)
+      : domain(open(folder)), segment(domain.map("lines.raw", raw_pages())), site(domain, "lines", "never") {}
+  static Domain open(const std::string &folder) {
+    DomainOptions options;
+    options.levels = Levels::kHybrid;
+    options.line = LineChoice::kSoftware;
+    return Domain::open(folder + "/domain", options);
+  }
+  static SegmentOptions raw_pages() {
+    SegmentOptions raw;
+    raw.layout = Layout::kRaw;
+    raw.size_bytes = kPages * kPageBytes;
+    return raw;
+  }
+  [[nodiscard]] Word &first_word_of(std::uint64_t page) const {
+    return reinterpret_cast<Word *>(segment.data())[page * kWordsPerPage];
+  }
+  const Domain domain;
+  const Segment segment;
+  const Site site;
+};
+
 // A query reads a page that no block can be had for, then there is room, and level 1 commits to that page and to another one, which the query
 // reads next.
 void read_around_a_commit(const std::string &folder) {
-  DomainOptions options;
-  options.levels = Levels::kHybrid;
-  options.line = LineChoice::kSoftware;
-  const Domain domain = Domain::open(folder + "/domain", options);
-  SegmentOptions raw;
-  raw.layout = Layout::kRaw;
-  raw.size_bytes = kPages * kPageBytes;
-  const Segment segment = domain.map("pair.raw", raw);
-  const Site site(domain, "pair", "never");
-  Word &one = reinterpret_cast<Word *>(segment.data())[0];
-  Word &without_block = reinterpret_cast<Word *>(segment.data())[kPages / 2 * kWordsPerPage];
+  const SoftwareLines lines(folder);
+  const Domain &domain = lines.domain;
+  const Site &site = lines.site;
+  Word &one = lines.first_word_of(0);
+  Word &without_block = lines.first_word_of(kPages / 2);
   atomically(site, [&] { one = 1; });
   auto filler = std::make_unique<Filler>(folder, 0);
   query(domain, [&] {
@@ -244,6 +262,33 @@ void read_around_a_commit(const std::string &folder) {
     EXPECT_EQ(one.load(), 1U) << "the other page still reads " << without_block.load();
   });
   query(domain, [&] { EXPECT_EQ(one.load() + without_block.load(), 14U); });
+}
+
+// A query sleeps until a page changes that no block could be had for. Then there is room, and the page is level 1's: no commit at level 2 tells.
+void retry_what_has_no_block(const std::string &folder) {
+  const SoftwareLines lines(folder);
+  const Domain &domain = lines.domain;
+  const Site &site = lines.site;
+  Word &other = lines.first_word_of(0);
+  Word &flag = lines.first_word_of(kPages / 2);
+  std::unique_ptr<Filler> filler;
+  std::atomic<bool> is_read{false}, is_ready{false};
+  std::thread setter([&] {
+    atomically(site, [&] { other = 1; });  // takes what a thread of level 1 needs
+    is_ready = true;
+    EXPECT_TRUE(poll_until([&] { return is_read.load(); }));
+    filler.reset();
+    atomically(site, [&] { flag = 1; });
+  });
+  EXPECT_TRUE(poll_until([&] { return is_ready.load(); }));
+  filler = std::make_unique<Filler>(folder, 0);
+  query(domain, [&] {
+    const std::uint64_t seen = flag;
+    is_read = true;
+    if (seen == 0) retry();
+  });
+  setter.join();
+  EXPECT_EQ(query(domain, [&] { return flag.load(); }), 1U);
 }
 
 // The heir of a lock looks at the page of each slot, also of those that were never used: they name page 0, which nobody has ever had here.
@@ -296,6 +341,7 @@ class FullDeviceCaseTest : public testing::TestWithParam<Device> {
 };
 
 TEST_P(FullDeviceCaseTest, QuerySeesOneSnapshotOfWhatHasNoBlockAndTheRest) { run_on_device(read_around_a_commit); }
+TEST_P(FullDeviceCaseTest, RetryWakesForWhatHadNoBlock) { run_on_device(retry_what_has_no_block); }
 TEST_P(FullDeviceCaseTest, LockIsInheritedFromTheDead) { run_on_device(inherit_on_a_full_disk); }
 
 std::string device_name(const testing::TestParamInfo<Device> &info) {

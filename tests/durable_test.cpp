@@ -340,6 +340,41 @@ TEST_F(DurableTest, CheckpointShortensRecoveryAndRecyclesFiles) {
     EXPECT_EQ(query(domain, [&] { return word_of(segment, i % 256); }), i);
 }
 
+// Made and written by others since it came.
+TEST_F(DurableTest, CheckpointCatchesUpWithSegmentsThatItsProcessHasNotMapped) {
+  for (const Levels levels : {Levels::kPage, Levels::kHybrid}) {
+    SCOPED_TRACE(levels == Levels::kPage ? "page" : "hybrid");
+    const std::string folder = path() + to_string(levels);
+    DomainOptions options = durable_options();
+    options.levels = levels;
+    options.line = LineChoice::kSoftware;
+    options.checkpoint_interval_ms = 3'600'000;
+    const Shared<std::atomic<int>> stage;
+    Children children;
+    children.spawn("checkpoints", [&] {
+      const Domain &domain = open_for_good(folder, options);
+      *stage = 1;
+      EXPECT_TRUE(poll_until([&] { return *stage == 2; }));
+      domain.checkpoint();
+      EXPECT_EQ(domain.counters().checkpoints, 1U);
+      *stage = 3;
+      raise(SIGKILL);
+    });
+    children.spawn("commits", [&] {
+      EXPECT_TRUE(poll_until([&] { return *stage == 1; }));
+      const Domain &domain = open_for_good(folder, options);
+      const Segment segment = domain.map("a.db", raw_pages(64));
+      commit(domain, segment, 10);
+      *stage = 2;
+      EXPECT_TRUE(poll_until([&] { return *stage == 3; }));
+      raise(SIGKILL);
+    });
+    EXPECT_EQ(children.wait(0).signal, SIGKILL);
+    EXPECT_EQ(children.wait(1).signal, SIGKILL);
+    EXPECT_EQ(Domain::open(folder).recovery().transactions, 0U);
+  }
+}
+
 TEST_F(DurableTest, ArchivedLogRestoresAnyMoment) {
   DomainOptions options = durable_options();
   options.keep_log = true;
@@ -399,12 +434,15 @@ TEST_F(DurableTest, ABackupTakenUnderLoadIsConsistent) {
       std::fprintf(stderr, "child: %s\n", error.what());
       _exit(1);
     }
-  Domain domain = Domain::open(path(), durable_options(Durability::kBuffered));
-  const Segment segment = domain.map("a.db", raw_pages(128));
-  while (query(domain, [&] { return word_of(segment, 0); }) == 0) usleep(1000);
   for (int i = 0; i < 3; ++i) {
     const std::string copy = folder_.path() + "/copy" + std::to_string(i);
-    domain.backup(copy);
+    {  // closed again before the fork: this one's threads end
+      Domain domain = Domain::open(path(), durable_options(Durability::kBuffered));
+      const Segment segment = domain.map("a.db", raw_pages(128));
+      while (query(domain, [&] { return word_of(segment, 0); }) == 0) usleep(1000);
+      domain.backup(copy);
+      domain.close();
+    }
     in_killed_child([&] {  // in a process of its own: a copy has its original's addresses
       const Domain &restored = open_for_good(copy);
       const Segment there = restored.map("a.db", raw_pages(128));

@@ -1,6 +1,9 @@
-// tests/end_of_thread_test.cpp -- instances that run when their thread, or the program, ends: in destructors of thread_local and static objects.
-// Invariant: what the library keeps for a thread is there as long as any object of the thread may ask for it, and for static objects to the end.
+// tests/end_of_thread_test.cpp -- instances that run when their thread, or the program, ends: in destructors of thread_local and static objects;
+// and those that are still open then.
+// Invariant: what the library keeps for a thread is there as long as any object of the thread may ask for it, and for static objects to the end;
+//            nobody waits for an instance whose thread is no more.
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,6 +120,51 @@ TEST(EndOfThreadTest, StaticObjectsRunInstancesAndCloseAtExit) {
       EXPECT_EQ(status, 0) << level << (levels == Levels::kPage ? ", page domain" : ", hybrid domain");
     }
   }
+}
+
+// The heir of the runner is whoever begins next.
+TEST(EndOfThreadTest, InstancesThatAreStillOpenAbort) {
+  expect_child("open instances", [] {
+    const TempFolder folder;
+    Table table(folder.path(), Levels::kHybrid);
+    auto site = std::make_unique<Site>(table.domain, "site", "always");
+    const std::function<void()> begins[] = {
+        [&] { table.domain.begin(); },
+        [&] { table.domain.begin_query(); },
+        [&] {
+          table.domain.begin();
+          table.domain.begin();
+          ++*table.count;
+        },
+        [&] {
+          table.domain.begin();
+          become_irrevocable();
+          ++*table.count;
+        },
+        [&] {
+          table.domain.begin();
+          ++*table.count;
+          pthread_exit(nullptr);
+        },
+    };
+    std::uint64_t sum = 0;
+    for (const auto &begin : begins) {
+      std::thread(begin).join();
+      std::thread([&] { table.use(*site); }).join();
+      sum += 2;
+      EXPECT_EQ(query(table.domain, [&] { return table.count->load(); }), sum);
+    }
+    // The destructors of thread_local objects come before: they may still end it.
+    std::thread([&] {
+      at_end_of_thread.action = [&] { EXPECT_EQ(table.domain.end(), Status::kCommitted); };
+      table.domain.begin();
+      ++*table.count;
+    }).join();
+    EXPECT_EQ(query(table.domain, [&] { return table.count->load(); }), sum + 1);
+    site.reset();
+    table.heap = {};
+    table.domain.close();
+  });
 }
 
 }  // namespace

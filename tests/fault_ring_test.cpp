@@ -15,7 +15,8 @@ namespace {
 class FaultRingTest : public testing::TestWithParam<std::tuple<Levels, std::uint64_t>> {};
 
 TEST_P(FaultRingTest, AnInstanceMayTouchMorePagesThanItHolds) {
-  const auto [levels, pages] = GetParam();
+  const auto levels = std::get<0>(GetParam());
+  const auto pages = std::get<1>(GetParam());
   const TempFolder folder;
   DomainOptions options;
   options.levels = levels;

@@ -303,12 +303,15 @@ TEST_F(HybridDurableTest, ABackupTakenUnderLoadIsConsistent) {
       });
     }
   });
-  Domain domain = Domain::open(path(), hybrid(Durability::kBuffered));
-  const Segment segment = domain.map("a.db", raw_pages(kTablePages));
-  ASSERT_TRUE(poll_until([&] { return query(domain, [&] { return cell(segment, 1).load(); }) != 0; }));
   for (int i = 0; i < 3; ++i) {
     const std::string copy = folder_.path() + "/copy" + std::to_string(i);
-    domain.backup(copy);
+    {  // closed again before the fork: this one's threads end
+      Domain domain = Domain::open(path(), hybrid(Durability::kBuffered));
+      const Segment segment = domain.map("a.db", raw_pages(kTablePages));
+      ASSERT_TRUE(poll_until([&] { return query(domain, [&] { return cell(segment, 1).load(); }) != 0; }));
+      domain.backup(copy);
+      domain.close();
+    }
     expect_child("restored", [&] {
       const Domain restored = Domain::open(copy, hybrid(Durability::kBuffered));
       const Segment there = restored.map("a.db", raw_pages(kTablePages));

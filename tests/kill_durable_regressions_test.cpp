@@ -9,7 +9,9 @@
 //             (6) who waits for another's checkpoint lock still makes commits durable,
 //             (7) a process that cannot open the log file keeps nobody else from committing,
 //             (8) a record of a file's end fits the writer's buffer, however full that is,
-//             (9) a strict end that waits while another thread closes returns, no crash.
+//             (9) a strict end that waits while another thread closes returns, no crash,
+//             (10) a segment whose maker died before it told the others is known to them once somebody maps it,
+//             (11) the names of a new domain's folder and control file are on disk before anything is acknowledged, whoever made them.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -215,10 +217,11 @@ TEST_F(DurableRegressionsTest, APowerCutLeavesAControlFileThatOpens) {
   for (const std::string &why : watch.wrong) ADD_FAILURE() << why;
 }
 
+template <std::size_t kNumber>
 int die_at_record_sync(const DiskEvent &event) {
   if (event.op != DiskOp::kSync || !std::string_view(event.path).ends_with("/tmh.control")) return 0;
   const std::string now = read_whole(event.path);
-  if (reinterpret_cast<const storage::ControlFile *>(now.data())->segments[0].state != 0) raise(SIGKILL);
+  if (reinterpret_cast<const storage::ControlFile *>(now.data())->segments[kNumber].state != 0) raise(SIGKILL);
   return 0;
 }
 
@@ -227,7 +230,7 @@ TEST_F(DurableRegressionsTest, ASegmentThatADeadProcessMadeIsOnDiskBeforeItIsUse
   EXPECT_EQ(run_in_child("maker",
                          [&] {
                            const Domain other = Domain::open(this->domain(), durable());
-                           platform::set_disk_hook(die_at_record_sync);
+                           platform::set_disk_hook(die_at_record_sync<0>);
                            (void)other.map("a.db", raw(4));
                          })
                 .signal,
@@ -239,6 +242,60 @@ TEST_F(DurableRegressionsTest, ASegmentThatADeadProcessMadeIsOnDiskBeforeItIsUse
   const Segment segment = domain.map("a.db", raw(4));
   EXPECT_GE(watch.syncs, 1);
   atomically(domain, [&] { word(segment, 3) = 3; });
+}
+
+// Its maker died before it told of it; whoever used it died, too, and left a commit that is not home.
+TEST_F(DurableRegressionsTest, ASegmentThatADeadProcessMadeKeepsNoCheckpointWaiting) {
+  const Domain domain = Domain::open(this->domain(), durable());
+  const Segment own = domain.map("own.db", raw(4));
+  EXPECT_EQ(run_in_child("maker",
+                         [&] {
+                           const Domain other = Domain::open(this->domain(), durable());
+                           platform::set_disk_hook(die_at_record_sync<1>);
+                           (void)other.map("a.db", raw(4));
+                         })
+                .signal,
+            SIGKILL);
+  EXPECT_EQ(run_in_child("user",
+                         [&] {
+                           const Domain other = Domain::open(this->domain(), durable());
+                           const Segment segment = other.map("a.db", raw(4));
+                           atomically(other, [&] { word(segment, 3) = 3; });
+                           raise(SIGKILL);
+                         })
+                .signal,
+            SIGKILL);
+  atomically(domain, [&] { word(own, 0) = 1; });
+  const std::uint64_t before = domain.counters().checkpoints;
+  domain.checkpoint();
+  EXPECT_GT(domain.counters().checkpoints, before);
+}
+
+std::vector<std::string> *synced_folders = nullptr;
+int note_synced_folders(const DiskEvent &event) {
+  if (event.op == DiskOp::kFolderSyncDone) synced_folders->emplace_back(event.path);
+  return 0;
+}
+int die_at_folder_sync(const DiskEvent &event) {
+  if (event.op == DiskOp::kFolderSync) raise(SIGKILL);
+  return 0;
+}
+
+TEST_F(DurableRegressionsTest, TheFolderOfADomainWhoseMakerDiedIsOnDisk) {
+  EXPECT_EQ(run_in_child("maker",
+                         [&] {
+                           platform::set_disk_hook(die_at_folder_sync);
+                           (void)Domain::open(this->domain(), durable());
+                         })
+                .signal,
+            SIGKILL);
+  std::vector<std::string> synced;
+  synced_folders = &synced;
+  platform::set_disk_hook(note_synced_folders);
+  const Domain domain = Domain::open(this->domain(), durable());
+  platform::set_disk_hook(nullptr);
+  for (const std::string &folder : {domain.folder(), domain.folder() + "/.."})
+    EXPECT_NE(std::find(synced.begin(), synced.end(), folder), synced.end()) << folder;
 }
 
 TEST_F(DurableRegressionsTest, ABackupOpensThoughSegmentsAreMadeMeanwhile) {

@@ -70,7 +70,8 @@ void expect_prefix(const Table &table, std::uint64_t last) {
 class KillHybridRecoveryTest : public testing::TestWithParam<std::tuple<Durability, std::uint32_t>> {};
 
 TEST_P(KillHybridRecoveryTest, TheNextOpenFindsAPrefixWithAllThatWasAcknowledged) {
-  const auto [durability, step] = GetParam();
+  const Durability durability = std::get<0>(GetParam());
+  const std::uint32_t step = std::get<1>(GetParam());
   for (const bool loses_memory : {false, true}) {
     for (const std::uint32_t passage : {1u, 2u, 7u}) {
       if (passage > 2 && step == static_cast<std::uint32_t>(Step::kLogFileMade)) continue;  // 3 MiB of log

@@ -69,8 +69,8 @@ class KillRecoveryTest : public testing::TestWithParam<std::tuple<Levels, std::u
 
 TEST_P(KillRecoveryTest, TheNextOneFindsEverything) {
   const TempFolder folder;
-  const auto [levels, step] = GetParam();
-  const std::string crash_at = std::string(platform::step_name(static_cast<Step>(step))) + ":1";
+  const Levels levels = std::get<0>(GetParam());
+  const std::string crash_at = std::string(platform::step_name(static_cast<Step>(std::get<1>(GetParam())))) + ":1";
   std::uint64_t last = 0;
   for (int life = 0; life < 4; ++life) {
     const std::uint64_t first = last + 1;

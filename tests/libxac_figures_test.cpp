@@ -33,7 +33,7 @@ constexpr std::size_t kIntsPerPage = kPageBytes / sizeof(int);
 // Runs a program of TMH_FIGURES_DIR in `folder` to its end; throws unless it ends with status 0. Returns its output.
 std::string run_figure(const std::string &folder, const std::string &name,
                        const std::vector<std::string> &arguments = {}) {
-  const std::string program = std::string(TMH_FIGURES_DIR) + "/" + name;
+  const std::string program = TMH_FIGURES_DIR "/" + name;
   const std::string output = folder + "/output." + std::to_string(getpid());
   std::vector<std::string> words = {program};
   words.insert(words.end(), arguments.begin(), arguments.end());

@@ -5,7 +5,8 @@ format   clang-format changes nothing (version 14: others break some lines elsew
 readmes  every folder of the layout has a README.md that says what the folder may include
 lines    no file is longer than 700 lines
 headers  every header of the public interface and of the layers compiles alone, twice included, without a warning;
-         rtm_emulation.h also as C99; xac.h also as C99 and C++11, and XAC_NO_SHORT_NAMES hides its short names
+         rtm_emulation.h also as C99; xac.h also as C99 and C++11, and XAC_NO_SHORT_NAMES hides its short names.
+         With --objects: those that the build has compiled alone, with the same warnings, are not compiled again (built_alone())
 """
 import argparse
 import os
@@ -81,10 +82,34 @@ def compile_alone(root, compiler, language, standard, text):
     return [] if answer.returncode == 0 else [f"{standard}: {text.splitlines()[0]} does not compile alone:\n{answer.stderr}"]
 
 
+def built_alone(root, names, objects):
+    """Headers that the build has compiled alone: the first thing that their own .cpp includes, when its object is newer than every header and
+    than that .cpp. Not those with assertions, which a release build does not compile, nor without #pragma once, which nobody has included twice."""
+    headers_ns = max((os.stat(os.path.join(root, name)).st_mtime_ns for name in names if name.endswith((".h", ".hpp"))), default=0)
+    built = set()
+    for name in names:
+        source = os.path.splitext(name)[0] + ".cpp"
+        compiled = [path for path in objects if path.endswith("/" + source + ".o") and os.path.isfile(path)]
+        if name == source or source not in names or not compiled:
+            continue
+        changed_ns = max(headers_ns, os.stat(os.path.join(root, source)).st_mtime_ns)
+        text = source_tree.read(root, name)
+        lines = source_tree.read(root, source).splitlines()
+        first = next((line for line in lines if line and not line.startswith("//")), "")
+        if (first == f'#include "{name}"' and re.search(r"^#pragma once$", text, re.MULTILINE)
+                and "assert(" not in text.replace("static_assert(", "") and all(os.stat(path).st_mtime_ns > changed_ns for path in compiled)):
+            built.add(name)
+    return built
+
+
 def check_headers(root, compilers):
     jobs = []
-    for name in source_tree.code_files(root):
-        if name.endswith((".h", ".hpp")) and name.startswith(("include/", "platform/", "levels/", "hierarchy/", "compat/")):
+    names = source_tree.code_files(root)
+    built = built_alone(root, names, compilers.objects)
+    if built:
+        print(f"{len(built)} headers were compiled alone by the build")
+    for name in names:
+        if name.endswith((".h", ".hpp")) and name.startswith(("include/", "platform/", "levels/", "hierarchy/", "compat/")) and name not in built:
             line = f"#include <{name.removeprefix('include/')}>\n" if name.startswith("include/") else f'#include "{name}"\n'
             jobs.append((compilers.cxx, "c++", "c++20", line + line))
     xac = "#include <xac.h>\n"
@@ -129,6 +154,34 @@ def self_test(compilers):
             source_tree.plant(root, planted)
             if not CHECKS[name](root, compilers):
                 problems.append(f"{name}: what was planted is not reported")
+    return problems + built_self_test()
+
+
+def built_self_test():
+    """What the build has compiled alone is known, and nothing else is taken for it."""
+    header, source, other = "#pragma once\nint f();\n", '// a\n#include "platform/a.h"\n\n#include <string>\n', "#pragma once\n"
+    cases = [  # what is planted, seconds between the newest header and the object, is it known?
+        ("built", {"platform/a.h": header, "platform/a.cpp": source}, 1, True),
+        ("another include first", {"platform/a.h": header, "platform/a.cpp": "#include <string>\n" + source}, 1, False),
+        ("a macro first", {"platform/a.h": header, "platform/a.cpp": "#define A\n" + source}, 1, False),
+        ("an assertion", {"platform/a.h": header + "inline void g(int i) { assert(i); }\n", "platform/a.cpp": source}, 1, False),
+        ("no guard", {"platform/a.h": "int f();\n", "platform/a.cpp": source}, 1, False),
+        ("an old object", {"platform/a.h": header, "platform/a.cpp": source}, -1, False),
+        ("no source", {"platform/a.h": header}, 1, False),
+    ]
+    problems = []
+    for name, planted, newer_sec, expected in cases:
+        with tempfile.TemporaryDirectory() as root:
+            source_tree.plant(root, {**planted, "platform/other.h": other, "build/platform/a.cpp.o": ""})
+            for path in planted:
+                os.utime(os.path.join(root, path), (1000, 1000))
+            os.utime(os.path.join(root, "platform/other.h"), (2000, 2000))
+            compiled = os.path.join(root, "build/platform/a.cpp.o")
+            os.utime(compiled, (2000 + newer_sec, 2000 + newer_sec))
+            if built_alone(root, source_tree.code_files(root), [compiled]) != ({"platform/a.h"} if expected else set()):
+                problems.append(f"headers, built alone: wrong about: {name}")
+            if built_alone(root, source_tree.code_files(root), []):
+                problems.append(f"headers, built alone: without an object: {name}")
     return problems
 
 
@@ -139,6 +192,7 @@ def main():
     parser.add_argument("--self-test", action="store_true")
     parser.add_argument("--cc", default=["cc"], type=str.split)
     parser.add_argument("--cxx", default=["c++"], type=str.split)
+    parser.add_argument("--objects", nargs="*", default=[], help="object files of the build, which is up to date")
     arguments = parser.parse_args()
     problems = self_test(arguments) if arguments.self_test else CHECKS[arguments.check](arguments.root, arguments)
     print("\n".join(problems) or "clean")

@@ -249,10 +249,11 @@ TEST(ToolCorpus, CheckpointFileCutOrWithBothSlotsDamaged) {
 
 // Header and the records of segments that there are.
 TEST(ToolCorpus, EveryFlippedByteOfTheControlFile) {
-  const std::size_t in_use = sizeof(storage::ControlHeaderV1) + LogRig::kSegments * sizeof(storage::SegmentRecordV1);
+  constexpr std::size_t in_use =
+      sizeof(storage::ControlHeaderV1) + LogRig::kSegments * sizeof(storage::SegmentRecordV1);
   std::atomic<std::uint64_t> silent{0};
   for_each_case(
-      [in_use](const Corpus &) { return in_use; },
+      [](const Corpus &) { return in_use; },
       [&silent](Corpus &corpus, std::size_t at) {
         const std::string &whole = corpus.whole("tmh.control");
         std::string bytes = whole;

@@ -96,6 +96,7 @@ void read_log_counters(const std::string &folder, Counters *total) {
   total->log_flushes = flushes - at(totals + offsetof(storage::LogTotals, empty_flushes));
   total->checkpoints = at(offsetof(LogState, checkpoints));
   total->log_files_made = at(offsetof(LogState, files_made));
+  total->log_handovers = at(offsetof(LogState, handovers));
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ Json total_json(const Counters &total) {
   json["log_commits"] = total.log_commits;
   json["checkpoints"] = total.checkpoints;
   json["log_files_made"] = total.log_files_made;
+  json["log_handovers"] = total.log_handovers;
   return json;
 }
 

@@ -57,8 +57,9 @@ class Segment {
  public:
   Segment() = default;
   [[nodiscard]] explicit operator bool() const noexcept { return impl_ != nullptr; }
-  [[nodiscard]] std::byte *data() const noexcept;           // base of the view
-  [[nodiscard]] std::uint64_t size_bytes() const noexcept;  // now; grows with grow() of any process
+  [[nodiscard]] std::byte *data() const noexcept;  // base of the view
+  // Now; grows with grow() of any process. 0: not mapped, the domain is closed, or this process is a forked child.
+  [[nodiscard]] std::uint64_t size_bytes() const noexcept;
   [[nodiscard]] std::uint64_t max_bytes() const noexcept;
   [[nodiscard]] bool is_relocatable() const noexcept;
   [[nodiscard]] const std::string &name() const noexcept;
@@ -91,7 +92,8 @@ class Domain {
  public:
   Domain() = default;
   // Opens or creates the domain in `folder` (created if missing) and attaches this process. Opening it again in the
-  // same process returns the same domain. Errors: see Errc 3 to 10, 18, 20, 21, 27 to 31.
+  // same process returns the same domain, with the options that it has; those that it cannot have are refused as another process's would be
+  // (kDurabilityMismatch, kDetectionMismatch, kLevelsMismatch). Errors: see Errc 3 to 10, 18, 20, 21, 27 to 31.
   [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options = {});
   [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options,
                                    std::error_code &ec) noexcept;
@@ -116,7 +118,8 @@ class Domain {
   [[nodiscard]] std::error_code close(std::error_code &ec) noexcept;
 
   // An instance. Nested begins are subsumed. end() returns kCommitted or kAborted at the outermost end, else kPending
-  // or kFailed. A query may stand inside an update, not the other way round (kNestedMisuse).
+  // or kFailed. A query may stand inside an update, not the other way round (kNestedMisuse). One that is still open when its thread ends aborts
+  // behind the destructors of the thread's thread_local objects; its on_abort() actions do not run.
   void begin() const;
   [[nodiscard]] Status end() const;
   // The same, acknowledged as `durability` says and not as the domain does: kStrict returns when everything that the instance read and

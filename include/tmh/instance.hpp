@@ -48,8 +48,10 @@ struct Counters {
   std::uint64_t lines_written = 0;
   std::uint64_t faults_signal = 0, faults_kernel = 0;   // first touches by mechanism
   std::uint64_t versions_live = 0, versions_bytes = 0;  // now: pages held because somebody may read them
-  // Durable domains: log bytes written, durable log writes, commits in them, data written by checkpoints
+  // Durable domains: log bytes written, durable log writes, commits in them, data written by checkpoints; writes that one thread left to
+  // another because they are quicker from the other's processor
   std::uint64_t log_bytes = 0, log_flushes = 0, log_commits = 0, checkpoints = 0, log_files_made = 0;
+  std::uint64_t log_handovers = 0;
   std::uint64_t recalls = 0, releases = 0;  // hybrid domains: pages that level 2 took from level 1, and gave back
   // Hybrid domains, level 1 in software: attempts, and what became of them.
   std::uint64_t line_begins = 0, line_commits = 0;

@@ -112,7 +112,8 @@ enum class Durability : std::uint8_t {
 
 // Group commit (LIBTP, section 4.2): whoever writes the log waits for company, until one of its thresholds is reached. A participant is
 // active when a commit of its became durable in one of the last four writes. Specification: e.g.
-// "active=2,waiting=100,bytes=65536,wait=60us"; "none": write at once. Nobody waits when alone.
+// "active=2,waiting=100,bytes=65536,wait=60us"; "none": write at once. Nobody waits when alone. Who takes the writing over from another
+// (Counters::log_handovers) begins to wait then; for one that may take it over the writer waits 10 us more, within wait_us.
 struct GroupCommit {
   std::uint32_t active_min = 2;         // group threshold: with fewer active participants nobody waits
   std::uint32_t waiting_percent = 100;  // wait threshold: of the active ones, so many wait already

@@ -18,6 +18,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tmh/detail/forced_unwinding.hpp>
 #include <tmh/detail/line_access.hpp>
 #include <tmh/domain.hpp>
 
@@ -36,7 +37,8 @@ struct SiteReport {
   std::uint64_t de_escalations = 0;        // instances that committed at level 1 after the site had gone up
   std::uint64_t releases = 0;              // pages that its instances at level 1 got back from level 2
   std::uint64_t recalls = 0;               // pages that its instances at level 2 took from level 1
-  std::uint64_t line_ns = 0, page_ns = 0;  // in attempts at each level, committed or not
+  // In attempts at each level, committed or not; at level 1 what a sample of them stands for.
+  std::uint64_t line_ns = 0, page_ns = 0;
   // RTM. Commits and aborts are among those at level 1; aborts by what the status said. Status 0: a fault, an interrupt, a system call.
   std::uint64_t hardware_commits = 0;
   std::uint64_t hardware_conflicts = 0, hardware_capacity = 0, hardware_zero = 0;
@@ -84,20 +86,28 @@ class Attempts {
       : site_(site), kind_(kind), durability_(durability) {}
   Attempts(const Attempts &) = delete;
   Attempts &operator=(const Attempts &) = delete;
-  ~Attempts() { leave_lines(); }  // whatever has left the body, or kept it from beginning
-  void begin();                   // an attempt, at the level that the site's policy says; waits before a repeated one
-  [[nodiscard]] bool end();       // true: committed, or subsumed in an outer instance
+  ~Attempts() {  // whatever has left the body, or kept it from beginning
+    if (is_inside_) leave_lines();
+  }
+  void begin();              // an attempt, at the level that the site's policy says; waits before a repeated one
+  [[nodiscard]] bool end();  // true: committed, or subsumed in an outer instance
   void retried(const RetryNow &why);  // it left the body; rethrows it inside an outer instance
   void unwound();                     // a LineAbort left the body; rethrows it inside an outer instance
   // Another exception left the body and the instance is undone. False: that attempt never happened.
   [[nodiscard]] bool threw();
+  void left_by_force() noexcept;  // pthread_exit() or pthread_cancel() leaves the body, and nothing stops it
 
  private:
   enum class RunsAt : std::uint8_t { kNothing, kLines, kPages, kOuter, kHardware };
   void enter_lines();
   void leave_lines() noexcept;
   void failed_at_lines();
+  void begin_inside();
+  void choose_level();
+  void begin_pages();
+  void begin_lines();
   void start_timing() noexcept;  // of an attempt at level 1
+  void count_time_of_failed() noexcept;
   [[nodiscard]] bool begin_hardware();
   void end_hardware();
   [[nodiscard]] bool try_hardware_again(std::uint32_t status);
@@ -119,14 +129,14 @@ class Attempts {
   std::uint32_t gate_tries_ = 0;     // attempts that the gate did not let begin, in a row
   bool needs_process_view_ = false;  // a thread's view has turned out not to do
   std::uint32_t attempts_ = 0;
-  std::uint64_t first_ticks_ = 0;  // of the time-stamp counter
-  std::uint64_t ticks_ = 0;
+  std::uint64_t first_ticks_ = 0;  // of the time-stamp counter: the first attempt's begin, or failure; 0: not known
+  std::uint64_t ticks_ = 0;        // this attempt's begin; at level 1 only if it is timed
   std::uint32_t timed_count_ = 0;  // attempts at level 1 that this one stands for; 0: not timed
   std::uint64_t recalls_before_ = 0;
 };
 
 template <class Body>
-auto run_attempts(const Site &site, Attempts::Kind kind, Durability durability, Body &body)
+TMH_CATCHES_FORCED_UNWINDING auto run_attempts(const Site &site, Attempts::Kind kind, Durability durability, Body &body)
     -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;
   Attempts attempts(site, kind, durability);
@@ -144,6 +154,9 @@ auto run_attempts(const Site &site, Attempts::Kind kind, Durability durability, 
       attempts.unwound();
     } catch (const RetryNow &why) {
       attempts.retried(why);
+    } catch (abi::__forced_unwind &) {
+      attempts.left_by_force();
+      throw;
     } catch (...) {
       if (attempts.threw()) throw;
     }

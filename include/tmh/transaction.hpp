@@ -7,16 +7,24 @@
 #include <type_traits>
 #include <utility>
 
+#include <tmh/detail/forced_unwinding.hpp>
 #include <tmh/domain.hpp>
 
 namespace tmh {
 
+namespace detail {
+// pthread_exit() or pthread_cancel() unwinds a body, and nothing stops it: ends what its begin has begun, without effects. Outermost: aborts.
+void leave_by_force(const Domain &domain, bool is_query) noexcept;
+}  // namespace detail
+
 // Runs body() as one transaction and returns its value; retries until it commits. Inside another instance it is
 // subsumed: it runs once, and the outermost level retries. An exception rolls back and propagates; when the instance
 // had already FAILED the exception belongs to an attempt that never happened, and the body runs again.
-// Only stores into segments are rolled back: locals keep what the last attempt left in them.
+// Only stores into segments are rolled back: locals keep what the last attempt left in them. pthread_exit() in the body rolls back, too, and
+// ends the thread, FAILED or not. So does pthread_cancel() that a cancellation point of the body acts upon; the library's own calls are no
+// place for it (they may end the program): a thread that others cancel has cancellation disabled outside of such points.
 template <class Body>
-auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
+TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;
   const bool outermost = domain.depth() == 0;
   for (;;) {
@@ -44,6 +52,9 @@ auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body 
         domain.await_change();
         continue;
       }
+    } catch (abi::__forced_unwind &) {
+      detail::leave_by_force(domain, false);
+      throw;
     } catch (...) {
       if (domain.depth() == 0) throw;  // end() itself failed, or the body ended the instance
       if (!outermost) {
@@ -73,7 +84,7 @@ void become_irrevocable();
 // Runs body() as a read-only transaction on one consistent snapshot: once, unless it calls retry(). Never aborts. A store into a segment is
 // discarded and reported as Error(kQueryWrote).
 template <class Body>
-auto query(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
+TMH_CATCHES_FORCED_UNWINDING auto query(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;
   for (;;) {
     domain.begin_query();
@@ -93,6 +104,9 @@ auto query(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
     } catch (const detail::RetryNow &) {
       domain.end_query();
       if (domain.depth() != 0) throw;
+    } catch (abi::__forced_unwind &) {
+      detail::leave_by_force(domain, true);
+      throw;
     } catch (...) {
       domain.end_query();
       throw;

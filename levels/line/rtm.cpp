@@ -49,27 +49,4 @@ void rtm_abort(AbortCode) noexcept {}
 bool try_empty_rtm() noexcept { return false; }
 #endif
 
-// vptr: the check of the gate's dynamic type reads /proc when it does not know the type yet, which aborts, and what it learned with it.
-__attribute__((no_sanitize("vptr"))) bool RtmThread::begin(const Begin &) noexcept {
-  const std::uint32_t status = rtm_begin();
-  if (status != kRtmStarted) {
-    status_ = AbortStatus{status};
-    return false;
-  }
-  if (const AbortCode code = gate_.shut_by(); code != AbortCode::kNone) rtm_abort(code);
-  return true;
-}
-
-Status RtmThread::commit() noexcept {
-  rtm_end();  // an abort comes back in begin()
-  return Status::kCommitted;
-}
-
-void RtmThread::abandon(AbortCause cause) noexcept {
-  rtm_abort(cause == AbortCause::kQueryWrote   ? AbortCode::kQueryWrote
-            : cause == AbortCause::kCrossLevel ? AbortCode::kUpperHolds
-            : cause == AbortCause::kNeedsPages ? AbortCode::kNeedsPages
-                                               : AbortCode::kUser);
-}
-
 }  // namespace tmh::line

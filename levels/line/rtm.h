@@ -28,6 +28,13 @@ void rtm_end() noexcept;
 // Outside a transaction it does nothing.
 void rtm_abort(AbortCode code) noexcept;
 [[nodiscard]] bool rtm_is_inside() noexcept;
+// The operand of the XABORT that abandons a transaction because of `cause`.
+[[nodiscard]] constexpr AbortCode code_of_abandoned(AbortCause cause) noexcept {
+  return cause == AbortCause::kQueryWrote   ? AbortCode::kQueryWrote
+         : cause == AbortCause::kCrossLevel ? AbortCode::kUpperHolds
+         : cause == AbortCause::kNeedsPages ? AbortCode::kNeedsPages
+                                            : AbortCode::kUser;
+}
 // Begins and ends; true: committed. REQUIRES as rtm_begin().
 [[nodiscard]] bool try_empty_rtm() noexcept;
 
@@ -47,23 +54,39 @@ class OpenGate : public RtmGate {
   [[nodiscard]] AbortCode shut_by() const noexcept override { return AbortCode::kNone; }
 };
 
-class RtmThread {
+// Gate: the RtmGate's type; where it is a final one, asking it is inline.
+template <class Gate>
+class RtmThreadBehind {
  public:
-  explicit RtmThread(const RtmGate &gate) noexcept : gate_(gate) {}
+  explicit RtmThreadBehind(const Gate &gate) noexcept : gate_(gate) {}
 
   // True: the transaction runs. False, also a second time after an abort: it does not; status() and cause() say why.
-  [[nodiscard]] bool begin(const Begin &begin) noexcept;
-  [[nodiscard]] Status commit() noexcept;
+  // vptr: the check of the gate's dynamic type reads /proc when it does not know the type yet, which aborts, and what it learned with it.
+  [[nodiscard]] __attribute__((no_sanitize("vptr"))) bool begin(const Begin &) noexcept {
+    const std::uint32_t status = rtm_begin();
+    if (status != kRtmStarted) [[unlikely]] {
+      status_ = AbortStatus{status};
+      return false;
+    }
+    if (const AbortCode code = gate_.shut_by(); code != AbortCode::kNone) [[unlikely]]
+      rtm_abort(code);
+    return true;
+  }
+  [[nodiscard]] Status commit() noexcept {
+    rtm_end();  // an abort comes back in begin()
+    return Status::kCommitted;
+  }
   // Inside: control comes back in begin(), which returns false.
-  void abandon(AbortCause cause = AbortCause::kUser) noexcept;
+  void abandon(AbortCause cause = AbortCause::kUser) noexcept { rtm_abort(code_of_abandoned(cause)); }
 
   [[nodiscard]] bool is_running() const noexcept { return rtm_is_inside(); }
   [[nodiscard]] AbortCause cause() const noexcept { return cause_of(status_); }
   [[nodiscard]] AbortStatus status() const noexcept { return status_; }
 
  private:
-  const RtmGate &gate_;
+  const Gate &gate_;
   AbortStatus status_{};
 };
+using RtmThread = RtmThreadBehind<RtmGate>;
 
 }  // namespace tmh::line

@@ -56,8 +56,6 @@ class SoftwareThread : public detail::LineAccess {
   // Takes a context. kTooManyParticipants, kDiskFull, kIo.
   [[nodiscard]] Errc attach(std::uint32_t slot, std::uint64_t incarnation) noexcept;
   void detach() noexcept;
-  // After a fork: the context is the parent's.
-  void forget() noexcept { is_attached_ = false; }
   [[nodiscard]] bool is_attached() const noexcept { return is_attached_; }
 
   // Accesses of this thread go through the instance until it has ended. Always true. REQUIRES: attached, none is running.

@@ -256,12 +256,17 @@ void ConsistencyTree::fold_into(Slot newer) noexcept {
 // The version and, before it, the older ones of its page: other owners' lists hold them, and theirs may be visited later. Whoever may send a
 // version home may send what is older: it is durable before, and no pin precedes it.
 std::size_t ConsistencyTree::send_home(Slot slot) noexcept {
+  const bool has_level_below = memory_.has_level_below();
   Slot next = slot;
   while (memory_.version(next).older != 0) next = memory_.version(next).older;
   for (std::size_t sent = 1;; ++sent) {
     const VersionHead &head = memory_.version(next);
     const Slot newer = head.newer;
-    copy_lines(memory_.home(PageId{head.page}), memory_.version_data(next), head.lines);
+    std::byte *const home = memory_.home(PageId{head.page});
+    if (has_level_below)
+      copy_lines_home(home, memory_.version_data(next), head.lines);
+    else
+      copy_lines(home, memory_.version_data(next), head.lines);
     if (platform::disk_is_watched()) memory_.tell_home_written(PageId{head.page}, head.lines);
     step(Step::kGcHomeCopied);
     unlink(next);
@@ -379,7 +384,11 @@ void ConsistencyTree::read(PageId page, std::uint64_t stamp, LineMask lines, std
     }
     slot = head.older;
   }
-  if (lines != 0) copy_lines(to, memory_.home(page), lines);
+  if (lines == 0) return;
+  if (memory_.has_level_below())
+    copy_lines_of_home(to, memory_.home(page), lines);
+  else
+    copy_lines(to, memory_.home(page), lines);
 }
 
 Slot ConsistencyTree::merge_by_stamp(Slot a, Slot b) noexcept {

@@ -71,7 +71,7 @@ class ConsistencyTree {
 
   // Does a snapshot at `stamp` read something else than home? REQUIRES the lock.
   [[nodiscard]] bool has_version(PageId page, std::uint64_t stamp) const noexcept;
-  // The lines `lines` of `page` as of `stamp`.
+  // The lines `lines` of `page` as of `stamp`; of one that belongs to the level below, anything.
   void read(PageId page, std::uint64_t stamp, LineMask lines, std::byte *to) const noexcept;
 
   // Gives the disk space of free slots at the store's end back (a large transaction leaves hundreds of MiB).

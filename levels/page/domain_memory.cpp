@@ -9,9 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include <tmh/options.hpp>
-
 #include "levels/page/changed_pages.h"
+#include "levels/page/lines.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
 
@@ -65,7 +64,7 @@ Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, s
   if (*fresh)
     if (const Errc error = sync_control(control_, sizeof *control_); error != Errc::kOk) return error;
   // The first participant decides anew, once the data files are right.
-  separate_homes_ = !*fresh && is_durable() && state_->levels == static_cast<std::uint64_t>(Levels::kHybrid);
+  separate_homes_ = !*fresh && is_durable() && has_level_below();
   return open_segments();
 }
 
@@ -77,12 +76,6 @@ Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durabi
     const auto made = std::make_unique<storage::ControlFile>(storage::new_control(geteuid(), address_base, durability));
     remove_rebuildable_files();
     if (const Errc error = platform::replace_file(file, made.get(), sizeof *made); error != Errc::kOk) return error;
-    if (durability != 0) {
-      if (const Errc error = platform::sync_folder(folder_); error != Errc::kOk) return error;
-      // The folder's own name, made by us or just before. A parent that we may not read is somebody else's to sync.
-      const Errc error = platform::sync_folder(folder_ + "/..");
-      if (error != Errc::kOk && error != Errc::kPermission) return error;
-    }
   }
   std::string bytes;
   if (const Errc error = platform::read_file(file, 2 * storage::kControlBytes, &bytes); error != Errc::kOk)
@@ -235,6 +228,8 @@ Errc DomainMemory::open_log_state(bool *usable) noexcept {
       error != Errc::kOk)
     return error;
   log_state_ = reinterpret_cast<storage::LogState *>(log_state_file_.base());
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i)
+    if (segments_[i].is_open.load(std::memory_order_relaxed)) segments_[i].opened_at = data_syncs_begun();
   *usable = existed && log_state_->magic == storage::kLogStateMagic && log_state_->version == storage::kLogStateVersion;
   return Errc::kOk;
 }
@@ -288,9 +283,12 @@ void DomainMemory::make_control_dirty() noexcept {
 }
 
 Errc DomainMemory::sync_data(storage::Home *home) noexcept {
+  if (log_state_ == nullptr) return home->sync();
+  storage::DataSyncs &syncs = log_state_->data_syncs;
+  syncs.begin(storage::DataSyncer::kSegment);
   const Errc error = home->sync();
-  if (error != Errc::kOk && log_state_ != nullptr)
-    log_state_->data_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
+  if (error != Errc::kOk) syncs.fail(error);
+  syncs.end(storage::DataSyncer::kSegment);
   return error;
 }
 
@@ -333,6 +331,7 @@ bool DomainMemory::holder_alive(void *context, platform::LockTag holder) noexcep
 }
 
 Errc DomainMemory::open_segments() noexcept {
+  const std::scoped_lock guard(opening_);
   const std::uint32_t generation = segment_generation();
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = control_->segments[i];
@@ -349,9 +348,10 @@ Errc DomainMemory::open_segments() noexcept {
     memory.meta = reinterpret_cast<PageMeta *>(memory.meta_file.base());
     if (separate_homes_)
       if (const Errc error = open_separate(i); error != Errc::kOk) return error;
+    memory.opened_at = data_syncs_begun();
     memory.is_open.store(true, std::memory_order_release);  // pairs with knows()
   }
-  opened_generation_ = generation;
+  opened_generation_.store(generation, std::memory_order_release);
   return Errc::kOk;
 }
 
@@ -414,10 +414,17 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
   entry.checksum = sealed.checksum;
   // release: whoever sees state 1 sees the rest. Death before it leaves a free record.
   std::atomic_ref<std::uint32_t>(entry.state).store(1, std::memory_order_release);
-  // Within one sector: a power cut leaves the old or the new one.
-  if (const Errc error = sync_control(&entry, sizeof entry); error != Errc::kOk) return error;
-  std::atomic_ref<std::uint32_t>(control_->header.segment_generation).fetch_add(1, std::memory_order_release);
+  if (const Errc error = tell_of_segment(number); error != Errc::kOk) return error;
   return open_segments();
+}
+
+Errc DomainMemory::tell_of_segment(std::uint32_t number) noexcept {
+  // Within one sector: a power cut leaves the old or the new one.
+  const storage::SegmentRecordV1 &record = control_->segments[number];
+  if (const Errc error = sync_control(&record, sizeof record); error != Errc::kOk) return error;
+  // release: pairs with segment_generation()
+  std::atomic_ref<std::uint32_t>(control_->header.segment_generation).fetch_add(1, std::memory_order_release);
+  return Errc::kOk;
 }
 
 Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noexcept {
@@ -501,7 +508,7 @@ void DomainMemory::read_home(PageId page, std::byte *to) const noexcept {
   if (home.loads_take_blocks() && !home.has_data(storage::page_offset(page), kPageBytes))
     std::memset(to, 0, kPageBytes);
   else
-    std::memcpy(to, home.base() + storage::page_offset(page), kPageBytes);
+    copy_lines_of_home(to, home.base() + storage::page_offset(page), ~LineMask{0});
 }
 
 Errc DomainMemory::grow_versions(std::uint32_t capacity) noexcept {

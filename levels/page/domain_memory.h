@@ -5,10 +5,14 @@
 // Contexts:  accessors are async-signal-safe; open_segments() and everything that opens files is not.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
+
+#include <tmh/options.hpp>
 
 #include "levels/page/layout.h"
 #include "levels/storage/control.h"
@@ -24,6 +28,8 @@ struct SegmentMemory {
   storage::Home home;
   platform::GrowingFile meta_file;
   PageMeta *meta = nullptr;
+  std::uint32_t opened_at =
+      0;  // durable domains: home's descriptor is older than every sync with a larger number (storage::DataSyncs)
   std::atomic<bool> is_open{false};  // release after home and meta are set; acquire where a handler looks
 };
 
@@ -42,6 +48,10 @@ class DomainMemory {
   [[nodiscard]] Errc separate_homes() noexcept;
   [[nodiscard]] std::string home_path(std::uint32_t segment) const;  // of a separate one
   [[nodiscard]] bool has_separate_homes() const noexcept { return separate_homes_; }
+  // Does level 1 load from home, and store there? The first participant's choice, before anybody has a page.
+  [[nodiscard]] bool has_level_below() const noexcept {
+    return state_->levels == static_cast<std::uint64_t>(Levels::kHybrid);
+  }
 
   [[nodiscard]] DomainState &state() const noexcept { return *state_; }
   [[nodiscard]] storage::ControlFile &control() const noexcept { return *control_; }
@@ -73,7 +83,8 @@ class DomainMemory {
   [[nodiscard]] bool is_durable() const noexcept { return control_->header.durability != 0; }
   // Durable domains: what was stored in these bytes of the control file is on disk when it returns.
   [[nodiscard]] Errc sync_control(const void *from, std::size_t bytes) noexcept;
-  // Durable domains: syncs a data file. The kernel tells of a failed write once: no checkpoint may rely on a later success (LogState::data_error).
+  // Durable domains: syncs a data file. The kernel tells of a failed write once: no checkpoint may rely on a later success (storage::DataSyncs).
+  // REQUIRES the folder lock.
   [[nodiscard]] Errc sync_data(storage::Home *home) noexcept;
   // A segment and its size are seen by others before they are durable, and whoever stored them may be dead: a commit's record must
   // not name a page that recovery does not find. Asked before each commit; by any thread.
@@ -112,7 +123,7 @@ class DomainMemory {
   }
   // The same for every page that a version names: a repair links them.
   [[nodiscard]] Errc reserve_links() const noexcept;
-  // Home of a page that may be a hole. Async-signal-safe.
+  // Home of a page that may be a hole, and to which a level below may be storing. Async-signal-safe.
   void read_home(PageId page, std::byte *to) const noexcept;
   [[nodiscard]] PageMeta &meta(PageId page) const noexcept {
     return segments_[storage::segment_number(page)].meta[static_cast<std::uint64_t>(storage::page_index(page))];
@@ -125,6 +136,8 @@ class DomainMemory {
   [[nodiscard]] Errc open_segments() noexcept;
   // Writes a record and opens it. The file exists and is long enough afterwards.
   [[nodiscard]] Errc add_segment(std::uint32_t number, const storage::SegmentRecordV1 &record) noexcept;
+  // Its record is on disk, and everybody opens it before the next instance. REQUIRES the folder lock.
+  [[nodiscard]] Errc tell_of_segment(std::uint32_t number) noexcept;
   // Separate homes: the log's writer can note every page of a segment of this size. REQUIRES the folder lock.
   [[nodiscard]] Errc prepare_changes(std::uint32_t number, std::uint64_t size_bytes) const noexcept;
   // Durable domains: the size is on disk before it is shown to anybody; the file is that long. REQUIRES the folder lock.
@@ -136,7 +149,9 @@ class DomainMemory {
   [[nodiscard]] std::uint32_t segment_generation() const noexcept {
     return std::atomic_ref<std::uint32_t>(control_->header.segment_generation).load(std::memory_order_acquire);
   }
-  [[nodiscard]] std::uint32_t segments_opened_at() const noexcept { return opened_generation_; }
+  [[nodiscard]] std::uint32_t segments_opened_at() const noexcept {
+    return opened_generation_.load(std::memory_order_acquire);  // pairs with the release in open_segments()
+  }
 
   // A free participant record for this process; kTooManyParticipants.
   [[nodiscard]] Errc attach_slot(const std::string &name, std::uint32_t *slot) noexcept;
@@ -161,6 +176,10 @@ class DomainMemory {
   [[nodiscard]] Errc open_separate(std::uint32_t segment) noexcept;
   [[nodiscard]] Errc bound_state() noexcept;
   void make_control_dirty() noexcept;
+  // 0 before open_log_state(), which asks again.
+  [[nodiscard]] std::uint32_t data_syncs_begun() const noexcept {
+    return log_state_ != nullptr ? log_state_->data_syncs.begun.load(std::memory_order_seq_cst) : 0;
+  }
   void remove_rebuildable_files() noexcept;
   [[nodiscard]] std::string path(const char *name) const { return folder_ + "/" + name; }
 
@@ -175,7 +194,8 @@ class DomainMemory {
   AccessEntry *accesses_ = nullptr;
   storage::LogState *log_state_ = nullptr;
   std::unique_ptr<SegmentMemory[]> segments_;
-  std::uint32_t opened_generation_ = 0;
+  std::mutex opening_;  // a leaf: taken with or without the domain lock
+  std::atomic<std::uint32_t> opened_generation_{0};
   bool loads_take_blocks_ = false;  // the rebuildable files lie where a load from a hole takes a block (tmpfs)
   bool separate_homes_ = false;
   std::array<std::atomic<std::uint64_t>, storage::kSegmentsMax>

@@ -36,6 +36,8 @@ constexpr std::uint64_t kNapNsMin = 10'000;
 constexpr std::uint64_t kFollowSpinNs = 60'000;  // beyond the expected end: as long as being woken would take
 // A dead writer is found after one such wait; DESIGN 8 allows a second.
 constexpr long kDeathCheckNs = 20'000'000;
+// Who waits where writes are quicker has been woken by the end of the last write, or never slept: so long it may take to say so.
+constexpr std::uint64_t kClaimNs = 10'000;
 // A participant counts as active when a commit of its became durable in one of so many last writes.
 constexpr std::uint64_t kActiveFlushes = 4;
 
@@ -54,6 +56,7 @@ DurableLog::DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockT
       tag_(tag),
       group_(group),
       cores_(std::max(1u, std::thread::hardware_concurrency())),
+      handover_(memory.log_state(), slot),
       changed_(memory.folder(), memory.control()),
       buffer_(storage::kRecordBytesMax),
       record_(buffer_.data(), buffer_.size()) {
@@ -189,8 +192,8 @@ void DurableLog::unlock() noexcept {
 }
 
 Errc DurableLog::wait(std::uint64_t stamp, std::uint64_t line) noexcept {
-  if (is_durable(stamp, line)) return Errc::kOk;
-  self().waits_for.store(stamp, std::memory_order_release);
+  if (is_durable(stamp, line) && self().waits_for.load(std::memory_order_relaxed) == 0) return Errc::kOk;
+  announce(stamp);
   const Errc result = flush(stamp, line);
   self().waits_for.store(0, std::memory_order_relaxed);
   self().last_flush.store(state().flushes.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -201,6 +204,7 @@ Errc DurableLog::wait_lower(std::uint64_t line) noexcept {
   if (is_durable(0, line)) return Errc::kOk;
   const LogState &s = state();
   self().line_waiters.fetch_add(1, std::memory_order_relaxed);
+  self().waits_on_cpu.store(storage::LogHandover::this_cpu(), std::memory_order_relaxed);
   self().line_waits_for.store(line, std::memory_order_release);
   const Errc result = flush(0, line);
   self().line_waits_for.store(0, std::memory_order_relaxed);
@@ -220,23 +224,36 @@ Errc DurableLog::flush(std::uint64_t stamp, std::uint64_t line) noexcept {
     if (const std::uint32_t failed = s.error.load(std::memory_order_acquire); failed != 0)
       return fail(Errc::kLogFailed, std::string("an earlier write failed: ") + message(static_cast<Errc>(failed)));
     const std::uint32_t event = s.event.load(std::memory_order_seq_cst);
-    if (!try_lock()) {
+    if (!try_lock() && !take_over()) {
       follow(event);
       continue;
     }
-    const Errc error = lead(stamp, line);
+    Errc error = Errc::kOk;
+    if (lead(stamp, line, &error) == Led::kGivenAway) {
+      s.lock.unlock();  // nothing was written: no event
+      handover_.await_taken();
+      continue;
+    }
     unlock();
     if (error != Errc::kOk) return error;
   }
   return Errc::kOk;
 }
 
-Errc DurableLog::lead(std::uint64_t stamp, std::uint64_t line) noexcept {
+// The writing is this thread's, and so is the lock.
+bool DurableLog::take_over() noexcept {
+  if (!handover_.claim() || !storage::LogHandover::spin_until([this] { return try_lock(); })) return false;
+  handover_.taken();
+  return true;
+}
+
+DurableLog::Led DurableLog::lead(std::uint64_t stamp, std::uint64_t line, Errc *error) noexcept {
   const LogState &s = state();
-  if (is_durable(stamp, line)) return Errc::kOk;
-  if (s.error.load(std::memory_order_acquire) != 0) return Errc::kOk;  // flush() reports it
-  await_company();
-  return write_published();
+  if (is_durable(stamp, line)) return Led::kDone;
+  if (s.error.load(std::memory_order_acquire) != 0) return Led::kDone;  // flush() reports it
+  if (await_company() == Led::kGivenAway) return Led::kGivenAway;
+  *error = write_published();
+  return Led::kDone;
 }
 
 DurableLog::Crowd DurableLog::crowd() const noexcept {
@@ -244,6 +261,7 @@ DurableLog::Crowd DurableLog::crowd() const noexcept {
   const std::uint64_t flushes = s.flushes.load(std::memory_order_relaxed);
   const std::uint64_t durable = s.durable_clock.load(std::memory_order_relaxed);
   const std::uint64_t durable_line = s.durable_line.load(std::memory_order_relaxed);
+  const std::uint32_t cpu = storage::LogHandover::this_cpu();
   Crowd crowd;
   for (std::uint32_t i = 0; i < memory_.participants_high(); ++i) {
     const storage::Participant &other = memory_.participant(i);
@@ -252,35 +270,48 @@ DurableLog::Crowd DurableLog::crowd() const noexcept {
     const bool waits = other.waits_for.load(std::memory_order_acquire) > durable ||
                        other.line_waits_for.load(std::memory_order_acquire) > durable_line;
     if (waits) ++crowd.waiting;
+    crowd.has_quicker =
+        crowd.has_quicker || (waits && handover_.is_quicker(other.waits_on_cpu.load(std::memory_order_relaxed), cpu));
     if (waits || flushes - other.last_flush.load(std::memory_order_relaxed) < kActiveFlushes) ++crowd.active;
   }
   return crowd;
 }
 
-// LIBTP's three thresholds (section 4.2), and a bound in time.
-void DurableLog::await_company() const noexcept {
-  if (group_.wait_us == 0) return;
-  const LogState &s = state();
-  std::uint64_t deadline = 0;
+// LIBTP's three thresholds (section 4.2), and a bound in time. Meanwhile whoever runs where writes are quicker may take over.
+DurableLog::Led DurableLog::await_company() noexcept {
+  if (group_.wait_us == 0) return Led::kDone;
+  const std::uint64_t deadline = platform::monotonic_ns() + std::uint64_t{group_.wait_us} * 1000;
+  std::uint64_t completed = 0;
+  bool is_offered = false;
   for (;;) {
     const Crowd present = crowd();
-    if (present.active < group_.active_min || present.waiting * 100 >= present.active * group_.waiting_percent) return;
-    if (planned_end() - s.durable_lsn.load(std::memory_order_relaxed) >= group_.bytes) return;
+    if (present.active < group_.active_min) break;
     const std::uint64_t now = platform::monotonic_ns();
-    if (deadline == 0) deadline = now + std::uint64_t{group_.wait_us} * 1000;
-    if (now >= deadline) return;
+    const bool is_complete = present.waiting * 100 >= present.active * group_.waiting_percent ||
+                             planned_end() - state().durable_lsn.load(std::memory_order_relaxed) >= group_.bytes;
+    if (is_complete && completed == 0) completed = now;
+    const bool may_give = present.has_cores(cores_);  // else those who wait sleep
+    const std::uint64_t until = !is_complete                      ? deadline
+                                : may_give && present.has_quicker ? std::min(completed + kClaimNs, deadline)
+                                                                  : completed;
+    if (now >= until) break;
+    if (may_give && !is_offered) {
+      handover_.offer();
+      is_offered = true;
+    }
+    if (is_offered && handover_.is_claimed()) break;
     if (present.active > cores_) sched_yield();  // those we wait for may need this core
     for (int i = 0; i < 10; ++i) _mm_pause();
   }
+  if (!is_offered || handover_.withdraw()) return Led::kDone;
+  handover_.give();
+  return Led::kGivenAway;
 }
 
 // Until the writer has finished, or is dead.
 void DurableLog::follow(std::uint32_t event) noexcept {
   LogState &s = state();
-  // A process with threads at the level below counts once in the crowd.
-  const Crowd present = crowd();
-  const bool has_core = std::max(present.active, present.line_threads) <= cores_;
-  if (has_core) {
+  if (crowd().has_cores(cores_)) {
     const platform::PreciseTimers precise;
     const std::uint64_t now = platform::monotonic_ns(), typical = s.write_ns.load(std::memory_order_relaxed);
     std::uint64_t expected = s.write_began_ns.load(std::memory_order_relaxed) + typical;

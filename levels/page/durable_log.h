@@ -28,6 +28,7 @@
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_memory.h"
 #include "levels/page/lower_log.h"
+#include "levels/storage/log_handover.h"
 #include "levels/storage/log_writer.h"
 
 namespace tmh::page {
@@ -63,6 +64,11 @@ class DurableLog {
   [[nodiscard]] Errc reserve_lower(std::uint64_t bytes) noexcept;
   void give_back(std::uint64_t bytes) noexcept { state().pending_bytes.fetch_sub(bytes, std::memory_order_release); }
 
+  // The calling thread has published a commit and will wait() for it: from here on the group need not be held up for it.
+  void announce(std::uint64_t stamp) noexcept {
+    self().waits_on_cpu.store(storage::LogHandover::this_cpu(), std::memory_order_relaxed);
+    self().waits_for.store(stamp, std::memory_order_release);
+  }
   // Returns when every commit up to `stamp`, and of the level below up to `line`, is durable. kLogFailed or the error of the write.
   [[nodiscard]] Errc wait(std::uint64_t stamp, std::uint64_t line = 0) noexcept;
   // The same for callers that are not to be waited for by group commits: the housekeeper.
@@ -120,14 +126,19 @@ class DurableLog {
            (line == 0 || s.durable_line.load(std::memory_order_acquire) >= line);
   }
   [[nodiscard]] Errc fail_log(Errc error) noexcept;
-  [[nodiscard]] Errc lead(std::uint64_t stamp, std::uint64_t line) noexcept;
+  enum class Led : std::uint8_t { kDone, kGivenAway };
+  [[nodiscard]] Led lead(std::uint64_t stamp, std::uint64_t line, Errc *error) noexcept;
   [[nodiscard]] Errc make_file() noexcept;
-  void await_company() const noexcept;
+  [[nodiscard]] Led await_company() noexcept;
+  [[nodiscard]] bool take_over() noexcept;
   void follow(std::uint32_t event) noexcept;
   [[nodiscard]] bool sleep(std::uint32_t event, long timeout_ns) noexcept;
   struct Crowd {
     std::uint32_t active = 0, waiting = 0;
     std::uint32_t line_threads = 0;  // that wait at the level below; those of a dead participant until it is reaped
+    bool has_quicker = false;        // one of those who wait runs where writes are quicker
+    // Those who wait spin: a process with threads at the level below counts once among the active.
+    [[nodiscard]] bool has_cores(unsigned cores) const noexcept { return active <= cores && line_threads <= cores; }
   };
   [[nodiscard]] Crowd crowd() const noexcept;
   [[nodiscard]] storage::Participant &self() const noexcept { return memory_.participant(slot_); }
@@ -137,6 +148,7 @@ class DurableLog {
   const platform::LockTag tag_;
   const GroupCommit group_;
   const unsigned cores_;
+  storage::LogHandover handover_;
   storage::RecordPlan plan_;     // of the instance's thread
   bool beyond_durable_ = false;  // the plan has pages that a power cut could take out of their segment
   LowerLog *lower_ = nullptr;

@@ -21,8 +21,6 @@ using storage::RecordKind;
 namespace {
 // A batch is published in pieces of this size, so that the first of a long queue are acknowledged early.
 constexpr std::uint64_t kBatchBytes = 4u << 20;
-constexpr std::uint64_t kWriteNsMax =
-    1'000'000;  // of one write in the average: a hiccup says nothing about the next one
 }  // namespace
 
 Errc DurableLog::fail_log(Errc error) noexcept {
@@ -40,15 +38,15 @@ Errc DurableLog::write_alone() noexcept {
   return lower_ != nullptr && state().cuts == cuts ? write_published() : Errc::kOk;
 }
 
-// Tells followers when it began and how long writes take.
+// Tells followers when it began and how long it is likely to take.
 Errc DurableLog::timed_write() noexcept {
   LogState &s = state();
+  const std::uint32_t cpu = storage::LogHandover::this_cpu();
+  s.write_ns.store(handover_.expected_ns(cpu), std::memory_order_relaxed);
   const std::uint64_t began = platform::monotonic_ns();
   s.write_began_ns.store(began, std::memory_order_relaxed);
   const Errc error = writer_.write();
-  const std::uint64_t took = std::min(platform::monotonic_ns() - began, kWriteNsMax);
-  const std::uint64_t typical = s.write_ns.load(std::memory_order_relaxed);
-  s.write_ns.store(typical == 0 ? took : typical - typical / 8 + took / 8, std::memory_order_relaxed);
+  handover_.note_write(cpu, platform::monotonic_ns() - began);
   return error;
 }
 

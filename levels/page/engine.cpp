@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "levels/page/engine_thread.h"
 #include "platform/disk.h"
@@ -22,7 +21,6 @@ using storage::Count;
 using storage::kNoPin;
 
 constinit thread_local EngineThread engine_thread __attribute__((tls_model("initial-exec")));
-thread_local platform::FaultRing thread_ring;
 
 namespace {
 // Looking after the dead costs 20 us per suspect: often enough for DESIGN 8's second, seldom enough to be free.
@@ -111,7 +109,10 @@ Errc Engine::choose_tracking(Tracking wanted) noexcept {
   return Errc::kOk;
 }
 
-Errc Engine::open_ring() noexcept { return thread_ring.is_open() ? Errc::kOk : thread_ring.open(); }
+Errc Engine::open_ring() noexcept {
+  platform::FaultRing &ring = thread_ring();
+  return ring.is_open() ? Errc::kOk : ring.open();
+}
 
 Errc Engine::open_kernel_tracking() noexcept {
   if (const Errc error = page_map_.open(); error != Errc::kOk) return error;
@@ -136,11 +137,11 @@ Errc Engine::try_guards() noexcept {
   else
     result = fault_around_.switch_off(view, kTrialPages * kPageBytes);
   if (result == Errc::kOk) {
-    (void)thread_ring.drain([](std::uintptr_t) {});
+    (void)thread_ring().drain([](std::uintptr_t) {});
     (void)std::atomic_ref<std::uint64_t>(*static_cast<std::uint64_t *>(view)).load(std::memory_order_relaxed);
     std::size_t listed = 0;
     const auto base = reinterpret_cast<std::uintptr_t>(view);
-    (void)thread_ring.drain(
+    (void)thread_ring().drain(
         [&](std::uintptr_t address) { listed += address - base < kTrialPages * kPageBytes ? 1 : 0; });
     platform::PageKind kinds[kTrialPages];
     std::size_t present = 0;
@@ -175,13 +176,8 @@ Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) no
   std::byte *base = nullptr;
   const std::uintptr_t address = placement == Placement::kCommon ? record.address : 0;
   if (const Errc error = memory_.segment(segment).home.map_view(address, silent() && lower_ == nullptr, &base);
-      error != Errc::kOk) {
-    if (error != Errc::kAddressInUse) return error;
-    char text[32];
-    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(record.address));
-    return fail(error,
-                std::string(record.name).append(": addresses from ").append(text).append(" are taken in this process"));
-  }
+      error != Errc::kOk)
+    return error;
   Errc error = silent() ? fault_around_.switch_off(base, view.bytes) : Errc::kOk;
   if (error == Errc::kOk)
     error = platform::publish_fault_range(reinterpret_cast<std::uintptr_t>(base), view.bytes, on_fault, &view);

@@ -94,7 +94,7 @@ class Engine {
     std::uint64_t durable_at = 0;
     std::uint64_t durable_line = 0;  // the same on the clock of the level below, for what was only read
   };
-  [[nodiscard]] Outcome end() noexcept;
+  [[nodiscard]] Outcome end(bool will_wait) noexcept;
   void abort(AbortCause cause) noexcept;
   [[nodiscard]] Status validate() noexcept;
   // False: the address belongs to no view.
@@ -105,6 +105,9 @@ class Engine {
   struct ReadSet {
     bool is_exact = false;
     SegmentSet segments;
+    // Memory stood in for a page without a block. Then that may have stayed with the level below, where commits move the level's own clock alone.
+    bool has_stand_ins = false;
+    std::uint64_t line_snapshot = 0;
   };
   [[nodiscard]] ReadSet read_set() noexcept;
   void forget_kept() noexcept { drop_all(); }
@@ -220,7 +223,7 @@ class Engine {
   // engine_end.cpp: writesets, validation, settling
   void find_writes() noexcept;
   [[nodiscard]] bool is_valid() noexcept;
-  [[nodiscard]] Outcome commit_writes() noexcept;
+  [[nodiscard]] Outcome commit_writes(bool will_wait) noexcept;
   [[nodiscard]] Errc allocate_blocks() noexcept;
   [[nodiscard]] Errc fill_slots() noexcept;
   void plan_log() noexcept;

@@ -37,7 +37,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   DomainState &state = memory_.state();
   if (silent()) {
     if (const Errc error = open_ring(); error != Errc::kOk) return error;  // a thread's first instance
-    if (!thread_ring.empty()) discard_outside_touches();
+    if (!thread_ring().empty()) discard_outside_touches();
   }
   if (memory_.segment_generation() != memory_.segments_opened_at()) {
     if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
@@ -163,7 +163,7 @@ bool Engine::foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *p
 
 // Pages that this thread touched between instances: what they show belongs to no snapshot, and stores to them to nobody.
 void Engine::discard_outside_touches() noexcept {
-  const bool complete = thread_ring.drain([&](std::uintptr_t address) {
+  const bool complete = thread_ring().drain([&](std::uintptr_t address) {
     const View *view = view_of(address);
     if (view == nullptr) return;
     const PageId page =
@@ -230,6 +230,8 @@ void Engine::refresh(const CommitLogEntry &entry) noexcept {
       if (l.twin == 0) {
         drop_page(page);
       } else {
+        // Where the page belongs to level 1 by now this may be half a commit of it: an entry behind this one tells of the release, and the
+        // page is lost before anybody reads it.
         tree_.read(page, ~0ull, entry.lines, address_of(page));
         copy_lines(twins_.data(l.twin), address_of(page), entry.lines);
       }

@@ -98,7 +98,7 @@ bool Engine::is_valid() noexcept {
   return true;
 }
 
-Engine::Outcome Engine::end() noexcept {
+Engine::Outcome Engine::end(bool will_wait) noexcept {
   step(Step::kCommitStart);
   collect_touched();
   find_writes();
@@ -122,7 +122,7 @@ Engine::Outcome Engine::end() noexcept {
     outcome.durable_at = snapshot_;
     outcome.durable_line = line_snapshot_;
   } else {
-    outcome = commit_writes();
+    outcome = commit_writes(will_wait);
   }
   if (outcome.status == Status::kAborted) {
     roll_back();
@@ -246,7 +246,7 @@ Errc Engine::lock_with_log_space(storage::Lsn *log_end) noexcept {
   }
 }
 
-Engine::Outcome Engine::commit_writes() noexcept {
+Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
   Outcome outcome;
   const auto no_space = [&outcome](Errc error) {
     outcome.cause = AbortCause::kNoSpace;
@@ -274,6 +274,7 @@ Engine::Outcome Engine::commit_writes() noexcept {
   const std::uint64_t versioned_before = state.versioned_stamp.load(std::memory_order_relaxed);
   const std::uint64_t stamp = tree_.publish(writes_, log_end, lower_ != nullptr ? lower_->clock() : 0);
   outcome.durable_at = stamp;
+  if (will_wait) log_->announce(stamp);
   // release: everything this instance read comes before home may change under it
   self().pin.store(kNoPin, std::memory_order_release);
   step(Step::kCommitUnpinned);
@@ -393,7 +394,10 @@ Engine::ReadSet Engine::read_set() noexcept {
   collect_touched();
   ReadSet set;
   set.is_exact = !began_with_kept_;
+  set.has_stand_ins = !standing_in_.empty();
+  set.line_snapshot = line_snapshot_;
   for (const PageId page : kept_) set.segments.set(storage::segment_number(page));
+  for (const PageId page : standing_in_) set.segments.set(storage::segment_number(page));
   if (read_everything_)
     for (const std::uint32_t segment : mapped_) set.segments.set(segment);
   return set;

@@ -1,8 +1,9 @@
 // levels/page/engine_thread.h -- what belongs to a thread: the engine whose instance it runs, and its fault ring.
-// Contexts:  engine_thread is constant-initialised and read in the fault handler; thread_ring is not used there.
+// Contexts:  engine_thread is constant-initialised and read in the fault handler; thread_ring() is not used there.
 #pragma once
 
 #include "platform/fault_ring.h"
+#include "platform/thread_object.h"
 
 namespace tmh::page {
 
@@ -12,6 +13,7 @@ struct EngineThread {
   Engine *running = nullptr;
 };
 extern constinit thread_local EngineThread engine_thread __attribute__((tls_model("initial-exec")));
-extern thread_local platform::FaultRing thread_ring;
+// Behind the thread's thread_local objects, whose destructors may run instances, or end the open one.
+[[nodiscard]] inline platform::FaultRing &thread_ring() { return platform::ThreadObject<platform::FaultRing>::here(); }
 
 }  // namespace tmh::page

@@ -477,9 +477,11 @@ void Engine::classify(PageList &list) noexcept {
 
 void Engine::collect_touched() noexcept {
   if (silent()) {
-    if (thread_ring.empty()) return;
+    platform::FaultRing &ring = thread_ring();
+    const bool is_gone = !ring.is_open();  // the thread ends, and its instance has been left to it
+    if (!is_gone && ring.empty()) return;
     std::uint64_t found = 0;
-    const bool complete = thread_ring.drain([&](std::uintptr_t address) {
+    const bool complete = !is_gone && ring.drain([&](std::uintptr_t address) {
       const View *view = view_of(address);
       if (view == nullptr) return;
       const PageId page =
@@ -493,7 +495,7 @@ void Engine::collect_touched() noexcept {
     self().add(Count::kFaultsKernel, found);
     classify(fresh_);
     if (!complete) {
-      // More faults than the ring holds. The page tables know what was stored to, but not what was read and reclaimed since.
+      // More faults than the ring holds, or no ring. The page tables know what was stored to, but not what was read and reclaimed since.
       read_everything_ = true;
       scan_views();
     }

@@ -117,6 +117,15 @@ Errc Home::allocate_blocks(std::uint64_t offset_bytes, std::uint64_t bytes) noex
   return error != Errc::kOk || !home_fd_ ? error : platform::allocate_blocks(home_fd_.get(), offset_bytes, bytes);
 }
 
+Errc Home::look_for_room(std::uintptr_t address, std::uint64_t bytes) noexcept {
+  void *wanted = reinterpret_cast<void *>(address);
+  void *at = mmap(wanted, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (at == MAP_FAILED)
+    return errno == EEXIST ? Errc::kAddressInUse : fail_errno(Errc::kOutOfMemory, "looking for room");
+  munmap(at, bytes);
+  return at == wanted ? Errc::kOk : Errc::kAddressInUse;  // a kernel before 4.17 ignores MAP_FIXED_NOREPLACE
+}
+
 Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view) noexcept {
   // MAP_NORESERVE: a private writable mapping of 1 TiB must not count against memory until pages are copied.
   const int flags = MAP_PRIVATE | MAP_NORESERVE | (address != 0 ? MAP_FIXED_NOREPLACE : 0);

@@ -41,6 +41,9 @@ class Home {
   // kAddressInUse when the range is not free.
   [[nodiscard]] Errc map_view(std::uintptr_t address, bool accessible, std::byte **view) noexcept;
 
+  // Can a view of so many bytes be mapped there, in this process, now? Also: kOutOfMemory.
+  [[nodiscard]] static Errc look_for_room(std::uintptr_t address, std::uint64_t bytes) noexcept;
+
   // A new private view where `view` of this home stands, or a mapping that has taken its place: inaccessible, nothing touched.
   [[nodiscard]] Errc map_view_again(std::byte *view) noexcept;
   // The same for some pages of it, at their addresses; accessible says whether they are read-write. Async-signal-safe.

@@ -12,13 +12,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "levels/storage/data_syncs.h"
 #include "levels/storage/log_format.h"
 #include "platform/shared_lock.h"
 
 namespace tmh::storage {
 
 inline constexpr std::uint64_t kLogStateMagic = 0x3130'5453'474f'4c54ull;  // "TLOGST01"
-inline constexpr std::uint32_t kLogStateVersion = 6;
+inline constexpr std::uint32_t kLogStateVersion = 7;
+inline constexpr std::uint32_t kLogCpus = 64;  // processors told apart; more share entries
 
 // Everything before it is durable.
 struct FlushPoint {
@@ -50,14 +52,13 @@ struct alignas(64) LogState {
   std::uint64_t reserved_zero[5];
   alignas(64) platform::SharedLock lock;     // the writer's
   std::atomic<std::uint32_t> error;          // Errc of a write that failed; never taken back
-  std::atomic<std::uint32_t> data_error;     // the same of syncing a data file: what was lost there only the log has
   std::atomic<std::uint32_t> control_error;  // the same of syncing tmh.control: what it says may not be on disk
   alignas(64) std::atomic<std::uint64_t> durable_clock;
   std::atomic<std::uint64_t> durable_line;
   std::atomic<Lsn> durable_lsn;
   std::atomic<std::uint32_t> event;     // futex: changes with every flush
   std::atomic<std::uint32_t> sleepers;  // on `event`; a dead sleeper costs a system call per flush, no more
-  // When the last write began (monotonic_ns()) and how long one takes (moving average): when a follower had better be awake. Hints.
+  // When the last write began (monotonic_ns()) and how long it was expected to take: when a follower had better be awake. Hints.
   std::atomic<std::uint64_t> write_began_ns, write_ns;
   alignas(64) std::atomic<std::uint64_t> flushes;
   FlushPoint point[2];
@@ -79,6 +80,10 @@ struct alignas(64) LogState {
   alignas(64) std::atomic<std::uint64_t> pending_bytes;
   alignas(64) LogTotals totals[2];  // as `point`
   std::atomic<std::uint64_t> checkpoints, files_made;
+  alignas(64) std::atomic<std::uint32_t> handover;   // log_handover.h, as what follows: hints
+  std::atomic<std::uint32_t> write_ns_on[kLogCpus];  // how long writes take that begin on a processor; 0: not known
+  alignas(64) std::atomic<std::uint64_t> handovers;  // a total
+  alignas(64) DataSyncs data_syncs;
 
   [[nodiscard]] std::uint64_t commits_written() const noexcept {
     // acquire: pairs with the release in LogWriter::publish(), as for whoever inherits the lock

@@ -79,7 +79,7 @@ template <class T>
     const LineWord *const word = access.words + offset / 64;
     // acquire: pairs with the release of line-unlock; who sees version v sees the data written back before it.
     const std::uint64_t seen = word->load(std::memory_order_acquire);
-    // acquire: pairs with the release of line-write-back; who sees data of a commit sees its lock, or a newer word, below.
+    // acquire: pairs with the releases of line-write-back and of a page sent home; who sees such data sees lock, U or a newer word below.
     const T value =
         std::atomic_ref<T>(*reinterpret_cast<T *>(at + access.home_minus_view)).load(std::memory_order_acquire);
     LineSeen *const top = access.log_top + 1;

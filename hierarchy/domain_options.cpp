@@ -1,0 +1,206 @@
+// hierarchy/domain_options.cpp -- what the options and the environment want of a domain, and whether that goes with what it is.
+#include <cstdlib>
+
+#include "hierarchy/domain_impl.h"
+#include "levels/line/choice.h"
+#include "platform/failure.h"
+
+namespace tmh::detail {
+
+using platform::fail;
+
+namespace {
+
+// Option, else environment, else nothing. A wrong value is refused with the right ones.
+template <class Value>
+Errc from_environment(const char *variable, Errc wrong, const char *values, Value *out) {
+  const char *text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return Errc::kOk;
+  if (parse(std::string_view(text), out) == Errc::kOk) return Errc::kOk;
+  return fail(wrong, std::string(variable) + "='" + text + "'; right values: " + values);
+}
+
+// The same, then what is asked for in `asked`, unless that is unset; *wanted stays if both are. `last`: the greatest right value.
+template <class Choice>
+Errc choose(const char *variable, Errc wrong, const char *values, Choice asked, Choice last, Choice *wanted) {
+  if (const Errc error = from_environment(variable, wrong, values, wanted); error != Errc::kOk) return error;
+  if (asked != Choice{}) *wanted = asked;
+  return *wanted <= last ? Errc::kOk : fail(wrong, std::string("right values: ") + values);
+}
+
+}  // namespace
+
+Errc DomainImpl::settle_line() {
+  LineChoice wanted = LineChoice::kAuto;
+  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted); error != Errc::kOk)
+    return error;
+  line_wanted_ = options_.line != LineChoice::kAuto ? options_.line : wanted;
+  return Errc::kOk;
+}
+
+// A wrong choice is refused also where level 1 does not run; what RTM can do is looked at only when it is demanded.
+Errc DomainImpl::check_line() const {
+  if (line_wanted_ == LineChoice::kAuto) return Errc::kOk;
+  LineChoice chosen{};
+  std::string reason;
+  return line::choose_line(line_wanted_, &chosen, &reason);
+}
+
+namespace {
+
+Errc parse_policy(const DomainOptions &options, Policy *wanted) {
+  if (options.policy.empty() || parse(std::string_view(options.policy), wanted) == Errc::kOk) return Errc::kOk;
+  return fail(Errc::kBadPolicy,
+              std::string("'").append(options.policy).append("' is no policy; right values: ").append(policy_values()));
+}
+
+Errc wanted_policy(const DomainOptions &options, Policy *wanted) {
+  const Errc error = from_environment("TMH_POLICY", Errc::kBadPolicy, policy_values(), wanted);
+  return error != Errc::kOk ? error : parse_policy(options, wanted);
+}
+
+// *wanted is unset where nothing is asked for.
+Errc wanted_durability(const DomainOptions &options, Durability *wanted) {
+  *wanted = Durability{};
+  if (const Errc error = from_environment("TMH_DURABILITY", Errc::kBadDurability, durability_values(), wanted);
+      error != Errc::kOk)
+    return error;
+  if (options.durability != Durability{}) *wanted = options.durability;
+  const std::uint64_t file_bytes = options.log_file_bytes;
+  const bool is_right = file_bytes == 0 || (file_bytes % kPageBytes == 0 && file_bytes >= storage::kLogFileBytesMin &&
+                                            file_bytes <= storage::kLogFileBytesMax);
+  if (*wanted > Durability::kStrict || !is_right || options.flush_interval_ms == 0)
+    return fail(Errc::kBadDurability,
+                std::string("right values: ") + durability_values() +
+                    "; log_file_bytes a multiple of 4096 from 1 MiB to 4 GiB; flush_interval_ms at least 1");
+  return Errc::kOk;
+}
+
+}  // namespace
+
+Errc DomainImpl::check_detection(Detection wanted) const {
+  return wanted == Detection{} || wanted == detection_
+             ? Errc::kOk
+             : fail(Errc::kDetectionMismatch,
+                    std::string("the domain is open with ") + to_string(detection_) + " detection");
+}
+Errc DomainImpl::check_levels(Levels wanted) const {
+  return wanted == Levels{} || wanted == levels()
+             ? Errc::kOk
+             : fail(Errc::kLevelsMismatch, std::string("the domain is open with levels ") + to_string(levels()));
+}
+Errc DomainImpl::check_durability(Durability wanted) const {
+  return wanted == Durability{} || wanted == durability()
+             ? Errc::kOk
+             : fail(Errc::kDurabilityMismatch, std::string("the domain's durability is ") + to_string(durability()));
+}
+
+// What is asked for and another process would be refused. The rest is this process's own, and stays as it is: instances may be running. The
+// environment has had its say at the first open.
+Errc DomainImpl::check_agreement(const DomainOptions &options) const {
+  Policy policy;
+  if (const Errc error = parse_policy(options, &policy); error != Errc::kOk) return error;
+  if (const Errc error = check_detection(options.detection); error != Errc::kOk) return error;
+  if (const Errc error = check_levels(options.levels); error != Errc::kOk) return error;
+  return check_durability(options.durability);
+}
+
+Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
+  Policy policy;
+  if (const Errc error = wanted_policy(options_, &policy); error != Errc::kOk) return error;
+  policy_.store(policy, std::memory_order_relaxed);
+  if (const Errc error = settle_line(); error != Errc::kOk) return error;
+  *tracking = Tracking::kAuto;
+  if (const Errc error = choose("TMH_TRACKING", Errc::kBadTracking, tracking_values(), options_.tracking,
+                                Tracking::kKernelHot, tracking);
+      error != Errc::kOk)
+    return error;
+  Detection wanted{};
+  if (const Errc error = choose("TMH_DETECTION", Errc::kBadDetection, detection_values(), options_.detection,
+                                Detection::kEager, &wanted);
+      error != Errc::kOk)
+    return error;
+  std::atomic_ref<std::uint32_t> chosen(memory_->control().header.detection);
+  if (fresh)  // the folder lock orders it
+    chosen.store(static_cast<std::uint32_t>(wanted != Detection{} ? wanted : Detection::kLazy),
+                 std::memory_order_relaxed);
+  detection_ = static_cast<Detection>(chosen.load(std::memory_order_relaxed));
+  return check_detection(wanted);
+}
+
+// Which levels, and how they deal with each other. REQUIRES settle_options() before.
+Errc DomainImpl::settle_levels(bool fresh) {
+  Levels wanted{};
+  if (const Errc error =
+          choose("TMH_LEVELS", Errc::kBadLevels, levels_values(), options_.levels, Levels::kHybrid, &wanted);
+      error != Errc::kOk)
+    return error;
+  if (const Errc error = choose("TMH_CROSS", Errc::kBadLevels, cross_policy_values(), options_.cross,
+                                CrossPolicy::kWaitForUpper, &cross_);
+      error != Errc::kOk)
+    return error;
+  if (const Errc error = from_environment("TMH_ESCALATION", Errc::kBadLevels, escalation_values(), &escalation_);
+      error != Errc::kOk)
+    return error;
+  if (!options_.escalation.empty() && parse(std::string_view(options_.escalation), &escalation_) != Errc::kOk)
+    return fail(Errc::kBadLevels, "'" + options_.escalation + "'; right values: " + escalation_values());
+  if (const Errc error = from_environment("TMH_CAPACITY", Errc::kBadLevels, line::capacity_values(), &capacity_);
+      error != Errc::kOk)
+    return error;
+  if (!options_.capacity.empty() && line::parse(options_.capacity, &capacity_) != Errc::kOk)
+    return fail(Errc::kBadLevels, "'" + options_.capacity + "'; right values: " + line::capacity_values());
+  is_limited_ = capacity_ != line::CapacityModel{};
+  std::uint64_t &present = memory_->state().levels;  // the folder lock orders it
+  if (fresh) present = static_cast<std::uint64_t>(wanted != Levels{} ? wanted : Levels::kPage);
+  if (const Errc error = check_levels(wanted); error != Errc::kOk) return error;
+  if (levels() != Levels::kHybrid) return check_line();
+  if (detection_ == Detection::kEager)
+    return fail(Errc::kLevelsMismatch,
+                "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
+  if (durability() != Durability::kNone)
+    if (const Errc error = settle_durable_lines(fresh); error != Errc::kOk) return error;
+  return check_line();
+}
+
+// Level 1 stores to home before its record is in the log: so home is not the data file (DESIGN D2). An RTM commit cannot leave a record at
+// its commit point that others would wait for: refused.
+Errc DomainImpl::settle_durable_lines(bool fresh) {
+  if (line_wanted_ == LineChoice::kRtm)
+    return fail(Errc::kLevelsMismatch,
+                "level 1 by RTM needs a volatile domain: its commits leave no redo records; choose software or auto");
+  return fresh ? memory_->separate_homes() : Errc::kOk;
+}
+
+Errc DomainImpl::settle_thread_views() {
+  ThreadViewUse wanted{};
+  if (const Errc error = choose("TMH_THREAD_VIEWS", Errc::kBadLevels, thread_view_values(), options_.thread_views,
+                                ThreadViewUse::kNever, &wanted);
+      error != Errc::kOk)
+    return error;
+  thread_view_use_ = wanted == ThreadViewUse{} ? ThreadViewUse::kAuto : wanted;
+  return Errc::kOk;
+}
+
+Errc DomainImpl::settle_latency() {
+  Latency wanted{};
+  if (const Errc error =
+          choose("TMH_LATENCY", Errc::kBadArgument, latency_values(), options_.latency, Latency::kFull, &wanted);
+      error != Errc::kOk)
+    return error;
+  latency_use_ = wanted == Latency{} ? Latency::kSampled : wanted;
+  return Errc::kOk;
+}
+
+Errc DomainImpl::settle_durability(Durability *wanted) const { return wanted_durability(options_, wanted); }
+
+Errc DomainImpl::settle_group_commit(GroupCommit *group) const {
+  if (const Errc error = from_environment("TMH_GROUP_COMMIT", Errc::kBadDurability, group_commit_values(), group);
+      error != Errc::kOk)
+    return error;
+  if (options_.group_commit.empty() || parse(std::string_view(options_.group_commit), group) == Errc::kOk)
+    return Errc::kOk;
+  return fail(Errc::kBadDurability,
+              std::string("'").append(options_.group_commit).append("'; right values: ").append(group_commit_values()));
+}
+
+}  // namespace tmh::detail

@@ -1,0 +1,70 @@
+// hierarchy/end_of_thread.cpp -- instances whose thread goes: unwound by pthread_exit() or pthread_cancel(), or at its end.
+// Invariant: nobody waits for an instance of a thread that is no more: its runner's mutex, its pin and its word among LineUsers are given back.
+// Source:    glibc unwinds by a foreign exception, abi::__forced_unwind, and aborts the program when a handler does not throw it again.
+#include "hierarchy/end_of_thread.h"
+
+#include "hierarchy/site_impl.h"
+#include "platform/thread_object.h"
+#include "platform/ticks.h"
+
+namespace tmh::detail {
+
+namespace {
+struct EndOfThread {
+  ~EndOfThread() { abort_open_instance(); }
+};
+}  // namespace
+
+void abort_at_end_of_thread() { (void)platform::ThreadObject<EndOfThread>::here(); }
+
+void abort_open_instance() noexcept {
+  if (line_run.depth != 0) {
+    line_run.depth = 0;
+    line_run.thread->abandon();
+    LineUsers::leave();
+  }
+  if (page_instance_here()) (void)page_run.domain->abort();
+}
+
+void leave_by_force(const Domain &domain, bool is_query) noexcept {
+  leave_hardware();
+  try {
+    if (domain.depth() == 0) return;  // the body has ended it
+    if (is_query)
+      domain.end_query();
+    else if (domain.depth() > 1)
+      (void)domain.end();
+    else
+      domain.abort();
+  } catch (const Error &) {  // nobody is there to be told
+  }
+}
+
+void Attempts::left_by_force() noexcept {
+  leave_hardware();
+  SiteImpl &site = *site_.impl_;
+  switch (runs_at_) {
+    case RunsAt::kNothing:
+    case RunsAt::kHardware:  // the transaction has ended
+      return;
+    case RunsAt::kOuter:
+      return leave_outer();
+    case RunsAt::kLines: {
+      if (line_run.depth == 0) return;
+      const bool is_doomed = line_run.thread->is_doomed();
+      line_run.depth = 0;
+      line_run.thread->abandon();
+      leave_lines();
+      site.record({ticks_, timed_count_}, LatencyLevel::kLines,
+                  is_doomed ? line_run.thread->cause() : AbortCause::kUser);
+      return run_actions(false);
+    }
+    case RunsAt::kPages:
+      if (site.domain().depth() == 0) return;
+      (void)site.domain().abort();
+      run_actions(false);
+      site.add(SiteCount::kPageTicks, platform::ticks() - ticks_);
+  }
+}
+
+}  // namespace tmh::detail

@@ -1,0 +1,14 @@
+// hierarchy/end_of_thread.h -- instances that are still open when their thread ends: begun by hand and never ended, or in frames that
+// pthread_exit() could not unwind.
+// Contexts:  NOT async-signal-safe.
+#pragma once
+
+namespace tmh::detail {
+
+// From now on, an instance that is open when the thread ends aborts then, behind the destructors of thread_local objects. Its on_abort() actions
+// are gone by then, and do not run.
+void abort_at_end_of_thread();
+// Aborts this thread's instance, at whatever level; else nothing. Also before views or contexts of the ending thread go.
+void abort_open_instance() noexcept;
+
+}  // namespace tmh::detail

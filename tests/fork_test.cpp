@@ -1,0 +1,83 @@
+// tests/fork_test.cpp -- what a child may rely on that was forked while other threads of its parent were inside the library.
+// Invariants: (1) it opens domains, maps segments and runs instances, whatever another thread was doing,
+//             (2) it keeps no domain's folder locked, also when its parent dies in the middle of an open.
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <tmh/tmh.hpp>
+
+#include "platform/steps.h"
+#include "tests/support/stage.h"
+
+namespace tmh::test {
+namespace {
+
+// The thread that opens stops at a step that lies inside the folder lock and the library's own locks, for good.
+std::atomic<bool> *stands;
+std::atomic<pid_t> stands_in{0};
+
+void stand_still(platform::Step step) {
+  if (step != platform::Step::kAttachSlotTaken || stands_in != getpid()) return;
+  *stands = true;
+  for (;;) pause();
+}
+
+// Returns when another thread of this process stands still inside open().
+void open_without_end(const std::string &folder, std::atomic<bool> *flag) {
+  stands = flag;
+  stands_in = getpid();
+  platform::set_step_hook(stand_still);
+  std::thread([folder] { (void)Domain::open(folder); }).detach();
+  ASSERT_TRUE(poll_until([&] { return flag->load(); }));
+}
+
+TEST(ForkTest, AChildOpensADomainThoughAnotherThreadOfItsParentIsOpeningOne) {
+  const TempFolder folder, other;
+  EXPECT_EQ(run_in_child("parent",
+                         [&] {
+                           const Shared<std::atomic<bool>> flag;
+                           open_without_end(folder.path(), &*flag);
+                           expect_child("child", [&] {
+                             Domain domain = Domain::open(other.path());
+                             const Segment segment = domain.map("a.raw", raw_segment());
+                             atomically(domain, [&] { *reinterpret_cast<std::uint64_t *>(segment.data()) = 1; });
+                             domain.close();
+                           });
+                           if (!HasFailure()) raise(SIGKILL);  // the thread that stands still cannot be waited for
+                         })
+                .signal,
+            SIGKILL);
+}
+
+TEST(ForkTest, AChildDoesNotKeepItsDeadParentsFolderLocked) {
+  const TempFolder folder;
+  const Shared<Turn> turn;
+  const Shared<std::atomic<bool>> flag;
+  EXPECT_EQ(run_in_child("parent",
+                         [&] {
+                           open_without_end(folder.path(), &*flag);
+                           if (fork() == 0) {  // it lives on
+                             prctl(PR_SET_PDEATHSIG, 0);
+                             turn->await(1);
+                             _exit(0);
+                           }
+                           raise(SIGKILL);
+                         })
+                .signal,
+            SIGKILL);
+  Children children;
+  children.spawn("next", [&] { Domain::open(folder.path()).close(); });
+  EXPECT_TRUE(children.wait(0, 10 * go_on_deadline()).succeeded());
+  turn->reach(1);
+}
+
+}  // namespace
+}  // namespace tmh::test

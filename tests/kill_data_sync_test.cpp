@@ -1,0 +1,227 @@
+// tests/kill_data_sync_test.cpp -- a process dies of a data file's sync before it has said how that ended.
+// Invariants: (1) no later checkpoint says that all is on disk unless descriptors that are older than the dead one's sync were told so; the log
+//             stays, and the next open replays it. (2) an older participant goes on taking checkpoints, and younger ones after it.
+// Method:     the disk hook stands for the kernel: it kills the victim inside fdatasync(), and tells the others what their descriptors hear.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include <tmh/tmh.hpp>
+
+#include "levels/storage/log_format.h"
+#include "levels/storage/log_state.h"
+#include "platform/disk.h"
+#include "tests/support/children.h"
+#include "tests/support/shared.h"
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+namespace {
+
+using platform::DiskEvent;
+using platform::DiskOp;
+
+bool is_data_sync(const DiskEvent &event) {
+  return event.op == DiskOp::kSync && std::string_view(event.path).ends_with("/a.db");
+}
+int die_in_data_sync(const DiskEvent &event) {
+  if (is_data_sync(event)) raise(SIGKILL);
+  return 0;
+}
+// Of each two syncs of one checkpoint the first is the old descriptor's.
+int data_syncs = 0, data_sync_to_fail = 0;
+int count_data_sync(const DiskEvent &event) {
+  if (!is_data_sync(event)) return 0;
+  return ++data_syncs == data_sync_to_fail ? EIO : 0;
+}
+
+// What fails in a child that dies by a signal is lost.
+void die_unless_failed() {
+  if (!testing::Test::HasFailure()) raise(SIGKILL);
+}
+
+// Who dies: a checkpoint, or who makes a second segment in the same file.
+enum class Victim : std::uint8_t { kCheckpoint, kSegment };
+
+class KillDataSyncTest : public testing::TestWithParam<Victim> {
+ protected:
+  void TearDown() override { platform::set_disk_hook(nullptr); }
+  [[nodiscard]] Domain open() const {
+    DomainOptions options;
+    options.durability = Durability::kStrict;
+    options.log_file_bytes = storage::kLogFileBytesMin;
+    options.checkpoint_interval_ms = 3'600'000;
+    return Domain::open(folder_ / "domain", options);
+  }
+  static SegmentOptions part(std::uint64_t number) {
+    SegmentOptions options;
+    options.layout = Layout::kRaw;
+    options.size_bytes = options.max_bytes = 4 * kPageBytes;
+    options.offset_bytes = number * options.size_bytes;
+    return options;
+  }
+  static void commit(const Domain &domain, const Segment &segment, std::uint64_t commits) {
+    auto *word = reinterpret_cast<std::uint64_t *>(segment.data());
+    for (std::uint64_t i = 0; i < commits; ++i) atomically(domain, [&] { ++*word; });
+  }
+  void kill_victim() const {
+    const ChildEnd end = run_in_child("victim", [&] {
+      const Domain domain = open();
+      platform::set_disk_hook(die_in_data_sync);
+      if (GetParam() == Victim::kCheckpoint)
+        domain.checkpoint();
+      else
+        (void)domain.map("a.db", part(1));
+    });
+    EXPECT_EQ(end.signal, SIGKILL);
+  }
+  // A process that comes after the death. Its descriptors hear nothing.
+  void expect_younger(bool may_checkpoint) const {
+    expect_child("younger", [&] {
+      Domain domain = open();
+      std::error_code ec;
+      const Segment segment = domain.map("a.db", part(0));
+      commit(domain, segment, 1);
+      if (may_checkpoint)
+        domain.checkpoint();
+      else
+        EXPECT_THROW(domain.checkpoint(), Error);
+      domain.unmap(segment);
+      domain.close();
+    });
+  }
+  [[nodiscard]] std::uint64_t replayed_by_next_open() const { return open().recovery().transactions; }
+
+  TempFolder folder_;
+};
+
+TEST_P(KillDataSyncTest, WhoCameBeforeHearsOfTheFailureAndTheLogStays) {
+  const ChildEnd end = run_in_child("older", [&] {
+    const Domain domain = open();
+    const Segment segment = domain.map("a.db", part(0));
+    commit(domain, segment, 10);
+    kill_victim();
+    expect_younger(false);
+    data_syncs = 0, data_sync_to_fail = 1;
+    platform::set_disk_hook(count_data_sync);
+    EXPECT_THROW(domain.checkpoint(), Error) << "the kernel has told its descriptor";
+    EXPECT_THROW(domain.checkpoint(), Error) << "and never tells again";
+    commit(domain, segment, 1);
+    die_unless_failed();
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  EXPECT_EQ(replayed_by_next_open(), 12U);
+}
+
+TEST_P(KillDataSyncTest, WhoCameBeforeHearsOfSuccessAndCheckpointsGoOn) {
+  const ChildEnd end = run_in_child("older", [&] {
+    const Domain domain = open();
+    const Segment segment = domain.map("a.db", part(0));
+    commit(domain, segment, 10);
+    kill_victim();
+    expect_younger(false);
+    domain.checkpoint();
+    expect_younger(true);
+    die_unless_failed();
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  EXPECT_EQ(replayed_by_next_open(), 0U);
+}
+
+TEST(DataSyncsTest, WhatComesIntoDoubtWhileACheckpointRunsIsUnknownToIt) {
+  storage::DataSyncs syncs{};
+  syncs.begin(storage::DataSyncer::kCheckpoint);
+  const std::uint64_t doubts = syncs.in_doubt;
+  EXPECT_EQ(syncs.oldest_unknown(), 0U);
+  syncs.begin(storage::DataSyncer::kSegment);
+  const std::uint32_t dead = syncs.begun;
+  EXPECT_EQ(syncs.oldest_unknown(), dead) << "it may live";
+  EXPECT_FALSE(syncs.is_in_doubt(dead));
+  syncs.begin(storage::DataSyncer::kSegment);  // another maker
+  EXPECT_EQ(syncs.oldest_unknown(), dead);
+  syncs.end(storage::DataSyncer::kSegment);
+  EXPECT_EQ(syncs.oldest_unknown(), dead);
+  EXPECT_TRUE(syncs.is_in_doubt(dead));
+  syncs.settle(doubts);
+  EXPECT_EQ(syncs.oldest_unknown(), dead) << "that checkpoint has not synced it";
+}
+
+std::uint64_t last_attempt_ns(const std::string &domain) {
+  std::ifstream file(domain + "/tmh.log.state", std::ios::binary);
+  std::uint64_t at_ns = 0;
+  file.seekg(offsetof(storage::LogState, checkpoint_ns)).read(reinterpret_cast<char *>(&at_ns), sizeof at_ns);
+  EXPECT_TRUE(file.good());
+  return at_ns;
+}
+
+TEST_P(KillDataSyncTest, AYoungerOnesHousekeeperLeavesTheCheckpointToTheOlder) {
+  const ChildEnd end = run_in_child("older", [&] {
+    const Domain domain = open();
+    const Segment segment = domain.map("a.db", part(0));
+    commit(domain, segment, 10);
+    kill_victim();
+    expect_younger(false);
+    const std::uint64_t before_ns = last_attempt_ns(domain.folder());
+    expect_child("eager", [&] {
+      DomainOptions options;
+      options.checkpoint_interval_ms = options.flush_interval_ms = 1;
+      Domain eager = Domain::open(folder_ / "domain", options);
+      commit(eager, eager.map("a.db", part(0)), 1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // dozens of its ticks
+      eager.close();
+    });
+    EXPECT_EQ(last_attempt_ns(domain.folder()), before_ns);
+    domain.checkpoint();
+    die_unless_failed();
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  EXPECT_EQ(replayed_by_next_open(), 0U);
+}
+
+TEST_P(KillDataSyncTest, WithNobodyWhoCameBeforeALastCloseLeavesTheLogToTheNextOpen) {
+  const Shared<std::atomic<std::uint32_t>> stage;
+  Children children;
+  children.spawn("older", [&] {
+    const Domain domain = open();
+    const Segment segment = domain.map("a.db", part(0));
+    commit(domain, segment, 10);
+    kill_victim();
+    *stage = 1;
+    (void)poll_until([&] { return *stage == 2; });
+    die_unless_failed();
+  });
+  children.spawn("younger", [&] {
+    EXPECT_TRUE(poll_until([&] { return *stage == 1; }));
+    Domain domain = open();
+    const Segment segment = domain.map("a.db", part(0));
+    *stage = 2;
+    EXPECT_TRUE(poll_until([&] {
+      (void)domain.collect();
+      return domain.participants().size() == 1;
+    })) << "reaped";
+    commit(domain, segment, 1);
+    EXPECT_THROW(domain.checkpoint(), Error);
+    domain.unmap(segment);
+    domain.close();
+  });
+  EXPECT_EQ(children.wait(0).signal, SIGKILL);
+  EXPECT_TRUE(children.wait(1).succeeded());
+  EXPECT_EQ(replayed_by_next_open(), 11U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Victims, KillDataSyncTest, testing::Values(Victim::kCheckpoint, Victim::kSegment),
+                         [](const auto &victim) {
+                           return std::string(victim.param == Victim::kCheckpoint ? "Checkpoint" : "Segment");
+                         });
+
+}  // namespace
+}  // namespace tmh::test
