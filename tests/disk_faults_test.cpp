@@ -28,7 +28,7 @@ namespace {
 
 using platform::DiskOp;
 
-constexpr std::uint64_t kEnough = 1500;  // transactions: about ten log files
+constexpr std::uint64_t kEnough = 1500;  // transactions where the fault need not strike: between one and ten log files
 
 struct Fault {
   const char *name;
@@ -84,8 +84,8 @@ class DiskFaultsTest : public testing::Test {
       body(world, worker);
     });
   }
-  // Updates until one fails. Its intent stays open: it may be there after the next open, or not.
-  static Errc work_until_error(World &world, Worker &worker, std::uint64_t most = kEnough) {
+  // Updates until one fails, at most until the ledger is full. The failed one's intent stays open: it may be there after the next open, or not.
+  static Errc work_until_error(World &world, Worker &worker, std::uint64_t most = kCommitsMax) {
     try {
       for (std::uint64_t i = 0; i < most; ++i) {
         if (!worker.update(true)) break;
@@ -182,7 +182,7 @@ TEST_P(DiskFaultsEverywhereTest, CommitOrCheckpointFailsAndNothingAcknowledgedIs
   in_child("victim", [&](World &world, Worker &worker) {
     EXPECT_EQ(work_until_error(world, worker, 20), Errc::kOk);
     plan_->arm(GetParam().operation.op, GetParam().fault.error);
-    const Errc first = work_until_error(world, worker);
+    const Errc first = work_until_error(world, worker, kEnough);
     const bool struck = plan_->failed.load() != 0;
     std::printf("%u operations failed, the calls said: %s\n", plan_->failed.load(), message(first));
     std::fflush(stdout);

@@ -17,6 +17,17 @@
 
 namespace tmh {
 
+namespace detail {
+template <class T>
+concept Incrementable = requires(T a) {
+  ++a;
+};
+template <class T>
+concept Decrementable = requires(T a) {
+  --a;
+};
+}  // namespace detail
+
 // T: trivially copyable, 1, 2, 4 or 8 bytes. REQUIRES: no padding inside T.
 template <class T>
 class alignas(sizeof(T)) field {
@@ -81,28 +92,29 @@ class alignas(sizeof(T)) field {
   TMH_FIELD_OPERATOR(>>)
 #undef TMH_FIELD_OPERATOR
 
-  // As for T: ++ and -- change by one; the postfix ones return the value before.
-  field &operator++() requires requires(T a) { ++a; }
-  {
+  // As for T: ++ and -- change by one; the postfix ones return the value before. Templates, because clang 14 looks into the constraint of any
+  // other member with the class, where what T points to may be incomplete.
+  template <detail::Incrementable U = T>
+  field &operator++() {
     T value = load();
     store(++value);
     return *this;
   }
-  field &operator--() requires requires(T a) { --a; }
-  {
+  template <detail::Decrementable U = T>
+  field &operator--() {
     T value = load();
     store(--value);
     return *this;
   }
-  T operator++(int) requires requires(T a) { ++a; }
-  {
+  template <detail::Incrementable U = T>
+  T operator++(int) {
     const T before = load();
     T value = before;
     store(++value);
     return before;
   }
-  T operator--(int) requires requires(T a) { --a; }
-  {
+  template <detail::Decrementable U = T>
+  T operator--(int) {
     const T before = load();
     T value = before;
     store(--value);

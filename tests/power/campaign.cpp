@@ -47,8 +47,9 @@ std::vector<Cut> choose_cuts(const std::vector<Entry> &entries, std::uint64_t co
     const Entry &entry = entries[i];
     if (entry.is_note() || entry.op() != DiskOp::kHomeWrite) others.push_back(i);
     if (entry.is_note()) continue;
-    if (entry.op() == DiskOp::kWriteDurable || entry.op() == DiskOp::kSync || entry.op() == DiskOp::kRename ||
-        entry.op() == DiskOp::kCreate || entry.op() == DiskOp::kUnlink || entry.op() == DiskOp::kFolderSync)
+    if (entry.op() == DiskOp::kWrite || entry.op() == DiskOp::kWriteDurable || entry.op() == DiskOp::kSync ||
+        entry.op() == DiskOp::kRename || entry.op() == DiskOp::kCreate || entry.op() == DiskOp::kUnlink ||
+        entry.op() == DiskOp::kFolderSync)
       open.push_back(i);
   }
   std::vector<Cut> cuts;
