@@ -261,7 +261,7 @@ void Domain::begin_query() const {
 namespace {
 // An end that fails has ended the instance, too, unless it was none of ours.
 Status ended(Errc error, Status status) {
-  if (!detail::page_instance_here() && !detail::line_instance_here()) detail::run_actions(status == Status::kCommitted);
+  detail::run_actions_if_ended(status == Status::kCommitted);
   check(error);
   return status;
 }

@@ -111,6 +111,10 @@ void run_actions(bool committed) {
   page_reads = reads;
 }
 
+void run_actions_if_ended(bool committed) {
+  if (has_actions && !page_instance_here() && !line_instance_here()) run_actions(committed);
+}
+
 void drop_actions() {
   if (has_actions) (void)take_actions();
 }
