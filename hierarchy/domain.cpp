@@ -259,9 +259,9 @@ void Domain::begin_query() const {
   check(required(impl_).begin(true));
 }
 namespace {
-// An end that fails has ended the instance, too, unless it was no end of ours.
-Status ended(const Domain &domain, Errc error, Status status) {
-  if (domain.depth() == 0 && error != Errc::kEndWithoutBegin) detail::run_actions(status == Status::kCommitted);
+// An end that fails has ended the instance, too, unless it was none of ours.
+Status ended(Errc error, Status status) {
+  detail::run_actions_if_ended(status == Status::kCommitted);
   check(error);
   return status;
 }
@@ -271,7 +271,7 @@ Status Domain::end() const {
   detail::need_process_view();
   Status status{};
   const Errc error = required(impl_).end(false, &status);
-  return ended(*this, error, status);
+  return ended(error, status);
 }
 Status Domain::end(Durability durability) const {
   if (durability != Durability::kStrict && durability != Durability::kBuffered) {
@@ -281,13 +281,13 @@ Status Domain::end(Durability durability) const {
   detail::need_process_view();
   Status status{};
   const Errc error = required(impl_).end(false, &status, durability);
-  return ended(*this, error, status);
+  return ended(error, status);
 }
 void Domain::end_query() const {
   detail::need_process_view();
   Status status{};
   const Errc error = required(impl_).end(true, &status);
-  (void)ended(*this, error, status);
+  (void)ended(error, status);
 }
 void Domain::abort() const {
   detail::need_pages();

@@ -258,7 +258,10 @@ DomainImpl::~DomainImpl() {
     return;
   }
   if (!open_.load(std::memory_order_acquire)) return;
-  if (runs_here()) (void)abort();  // the last handle went inside an instance, e.g. by an exception
+  if (runs_here()) {  // the last handle went inside an instance, e.g. by an exception
+    (void)abort();
+    run_actions(false);  // or the thread's next instance would
+  }
   if (close() != Errc::kOk && durable_ != nullptr) durable_->stop();  // what the housekeeper uses goes before it
 }
 

@@ -18,24 +18,28 @@ struct EndOfThread {
 void abort_at_end_of_thread() { (void)platform::ThreadObject<EndOfThread>::here(); }
 
 void abort_open_instance() noexcept {
-  if (line_run.depth != 0) {
+  const bool is_at_lines = line_run.depth != 0, is_at_pages = page_instance_here();
+  if (!is_at_lines && !is_at_pages) return;
+  if (is_at_lines) {
     line_run.depth = 0;
     line_run.thread->abandon();
     LineUsers::leave();
   }
-  if (page_instance_here()) (void)page_run.domain->abort();
+  if (is_at_pages) (void)page_run.domain->abort();
+  drop_actions();
 }
 
-void leave_by_force(const Domain &domain, bool is_query) noexcept {
+void leave_by_force(const Domain &domain, bool is_query, std::uint32_t depth_before) noexcept {
   leave_hardware();
   try {
-    if (domain.depth() == 0) return;  // the body has ended it
-    if (is_query)
-      domain.end_query();
-    else if (domain.depth() > 1)
-      (void)domain.end();
-    else
+    if (domain.depth() <= depth_before) return;  // the body has ended it
+    // What the body has begun by hand goes with the outermost one.
+    if (depth_before == 0 && (!is_query || domain.depth() > 1))
       domain.abort();
+    else if (is_query)
+      domain.end_query();
+    else
+      (void)domain.end();
   } catch (const Error &) {  // nobody is there to be told
   }
 }

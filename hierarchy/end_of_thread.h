@@ -5,10 +5,10 @@
 
 namespace tmh::detail {
 
-// From now on, an instance that is open when the thread ends aborts then, behind the destructors of thread_local objects. Its on_abort() actions
-// are gone by then, and do not run.
+// From now on, an instance that is open when the thread ends aborts then, behind the destructors of thread_local objects. Its actions do not
+// run.
 void abort_at_end_of_thread();
-// Aborts this thread's instance, at whatever level; else nothing. Also before views or contexts of the ending thread go.
+// Aborts this thread's instance, at whatever level; else nothing. Also before views, contexts or the word among LineUsers of the ending thread go.
 void abort_open_instance() noexcept;
 
 }  // namespace tmh::detail

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "hierarchy/end_of_thread.h"
 #include "platform/asymmetric_fence.h"
 #include "platform/thread_object.h"
 
@@ -51,6 +52,7 @@ struct WordOfThread {
   Where *where = nullptr;
   ~WordOfThread() {
     if (where == nullptr) return;
+    abort_open_instance();  // before the word: close() looks there for who uses the domain
     const std::scoped_lock guard(words().mutex);
     LineUsers::where_here = nullptr;
     std::erase_if(words().all, [this](const auto &known) { return known.get() == where; });

@@ -175,6 +175,10 @@ void need_pages();
 void need_process_view();
 // After the outermost instance of this thread has ended: runs its actions.
 void run_actions(bool committed);
+// The same, unless it still runs.
+void run_actions_if_ended(bool committed);
+// They do not run: their instance has ended without anybody who could be told.
+void drop_actions();
 // Of this thread's instance at level 1: kPending, or kFailed once its attempt has been aborted.
 [[nodiscard]] Status status_at_lines() noexcept;
 

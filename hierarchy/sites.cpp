@@ -17,6 +17,7 @@
 #include "platform/failure.h"
 #include "platform/probes.h"
 #include "platform/process.h"
+#include "platform/thread_object.h"
 #include "platform/ticks.h"
 
 namespace tmh {
@@ -30,18 +31,24 @@ using hierarchy::NextStep;
 
 namespace {
 
+// Of this thread's instance. Behind the thread's thread_local objects, whose destructors may end the instance, or run others with actions.
 struct Actions {
   std::vector<std::function<void()>> on_commit, on_abort;
 };
-thread_local Actions actions;
+Actions &actions_here() { return platform::ThreadObject<Actions>::here(); }
+constinit thread_local bool has_actions = false;
+Actions take_actions() {
+  has_actions = false;
+  return std::exchange(actions_here(), {});
+}
 
 // A child inherits the forking thread's instance, which is the parent's; so are its actions. They are kept: what they hold may be locked by a
 // thread that the child does not have, so nobody may destroy it.
 void forget_in_child() noexcept {
   line_run = {};
   line_access = nullptr;
-  static std::vector<Actions> of_parents;
-  if (!actions.on_commit.empty() || !actions.on_abort.empty()) of_parents.push_back(std::exchange(actions, {}));
+  static auto &of_parents = *new std::vector<Actions>;  // not at exit() either
+  if (has_actions) of_parents.push_back(take_actions());
 }
 [[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, forget_in_child);
 
@@ -93,15 +100,23 @@ void require_instance(const char *call) {
 }
 
 void run_actions(bool committed) {
-  if (actions.on_commit.empty() && actions.on_abort.empty()) [[likely]]
+  if (!has_actions) [[likely]]
     return;
   // An action may run another instance.
-  const Actions due = std::exchange(actions, {});
+  const Actions due = take_actions();
   const LastInstance last = last_instance;
   const page::Engine::ReadSet reads = page_reads;
   for (const auto &action : committed ? due.on_commit : due.on_abort) action();
   last_instance = last;
   page_reads = reads;
+}
+
+void run_actions_if_ended(bool committed) {
+  if (has_actions && !page_instance_here() && !line_instance_here()) run_actions(committed);
+}
+
+void drop_actions() {
+  if (has_actions) (void)take_actions();
 }
 
 void leave_hardware() noexcept {
@@ -482,13 +497,15 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
 void on_commit(std::function<void()> action) {
   detail::require_instance("on_commit()");
   if (detail::hardware_run.depth != 0) detail::need_pages();  // which takes memory
-  detail::actions.on_commit.push_back(std::move(action));
+  detail::actions_here().on_commit.push_back(std::move(action));
+  detail::has_actions = true;
 }
 
 void on_abort(std::function<void()> action) {
   detail::require_instance("on_abort()");
   if (detail::hardware_run.depth != 0) detail::need_pages();
-  detail::actions.on_abort.push_back(std::move(action));
+  detail::actions_here().on_abort.push_back(std::move(action));
+  detail::has_actions = true;
 }
 
 void become_irrevocable() {

@@ -250,6 +250,38 @@ TEST_F(BadCallTest, LastHandleDroppedInsideAnInstanceRollsBack) {
   });
 }
 
+TEST_F(BadCallTest, LastHandleDroppedInsideAnInstanceRunsItsActionsAndNoOther) {
+  expect_child("dropper", [&] {
+    int commits = 0, aborts = 0;
+    {
+      const Actor self = actor();
+      self.domain.begin();
+      on_commit([&] { ++commits; });
+      on_abort([&] { ++aborts; });
+    }
+    EXPECT_EQ(aborts, 1);
+    actor().commit(0, 2);
+    EXPECT_EQ(commits, 0);
+  });
+}
+
+TEST_F(BadCallTest, EndOfAClosedDomainLeavesAnothersInstanceItsActions) {
+  const Actor self = actor();
+  const TempFolder other_folder;
+  Domain other = Domain::open(other_folder.path(), plain());
+  const Domain closed = other;
+  other.close();
+  int commits = 0, aborts = 0;
+  atomically(self.domain, [&] {
+    on_commit([&] { ++commits; });
+    on_abort([&] { ++aborts; });
+    expect_error(Errc::kNotInitialized, [&] { static_cast<void>(closed.end()); });
+    expect_error(Errc::kNotInitialized, [&] { closed.end_query(); });
+  });
+  EXPECT_EQ(commits, 1);
+  EXPECT_EQ(aborts, 0);
+}
+
 TEST_F(BadCallTest, EmptyHandlesRefuseCalls) {
   const Domain nothing;
   EXPECT_FALSE(nothing);

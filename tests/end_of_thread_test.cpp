@@ -167,5 +167,89 @@ TEST(EndOfThreadTest, InstancesThatAreStillOpenAbort) {
   });
 }
 
+TEST(EndOfThreadTest, ActionsRunWhereAThreadLocalObjectEndsTheirInstance) {
+  expect_child("actions", [] {
+    const TempFolder folder;
+    const Table table(folder.path(), Levels::kHybrid);
+    int commits = 0, aborts = 0;
+    for (const bool commits_it : {true, false}) {
+      std::thread([&] {
+        at_end_of_thread.action = [&] {  // made before everything that the library makes for the thread
+          reuse_freed_memory();
+          if (!commits_it) return table.domain.abort();
+          EXPECT_EQ(table.domain.end(), Status::kCommitted);
+        };
+        table.domain.begin();
+        ++*table.count;
+        on_commit([&] { ++commits; });
+        on_abort([&] { ++aborts; });
+      }).join();
+    }
+    EXPECT_EQ(commits, 1);
+    EXPECT_EQ(aborts, 1);
+  });
+}
+
+// Instances that begin behind it, in destructors of the thread's keys, are others.
+TEST(EndOfThreadTest, ActionsOfAnInstanceThatStaysOpenNeverRun) {
+  expect_child("actions", [] {
+    const TempFolder folder;
+    const Table table(folder.path(), Levels::kHybrid);  // runs instances: the library's key for open ones is there
+    static const Table *used;
+    used = &table;
+    pthread_key_t key{};
+    ASSERT_EQ(pthread_key_create(&key,
+                                 [](void *) {
+                                   reuse_freed_memory();
+                                   atomically(used->domain, [] { ++*used->count; });
+                                 }),
+              0);
+    int ran = 0;
+    std::thread([&] {
+      ASSERT_EQ(pthread_setspecific(key, &key), 0);
+      table.domain.begin();
+      ++*table.count;
+      on_commit([&] { ++ran; });
+      on_abort([&] { ++ran; });
+    }).join();
+    EXPECT_EQ(ran, 0);
+    EXPECT_EQ(query(table.domain, [&] { return table.count->load(); }), 1U);
+    EXPECT_EQ(pthread_key_delete(key), 0);
+  });
+}
+
+// As in frames that cannot be unwound. What the library keeps for a thread goes in the order in which it was first needed; a close() may come
+// at any time between.
+TEST(EndOfThreadTest, AnInstanceOfLevelOneThatStaysOpenAbortsBeforeItsDomainCanClose) {
+  expect_child("level 1", [] {
+    const TempFolder folder;
+    DomainOptions options;
+    options.levels = Levels::kHybrid;
+    options.line = LineChoice::kSoftware;
+    static Domain domain;
+    domain = Domain::open(folder.path(), options);
+    SegmentOptions raw;
+    raw.layout = Layout::kRaw;
+    raw.size_bytes = kPageBytes;
+    auto *const word = reinterpret_cast<field<std::uint64_t> *>(domain.map("word.raw", raw).data());
+    atomically(Site(domain, "plain", "never", BodyKind::kPlain), [] {});  // looks at level 1, and stays at level 2
+    pthread_key_t key{};
+    ASSERT_EQ(pthread_key_create(&key, [](void *) { std::thread([] { domain.close(); }).join(); }), 0);
+    auto site = std::make_unique<Site>(domain, "lines", "never");
+    static std::unique_ptr<detail::Attempts> open_instance;
+    open_instance = std::make_unique<detail::Attempts>(*site);
+    std::thread([&] {
+      ASSERT_EQ(pthread_setspecific(key, &key), 0);
+      open_instance->begin();
+      ++*word;
+    }).join();
+    EXPECT_FALSE(domain);
+    domain = Domain::open(folder.path(), options);
+    (void)domain.map("word.raw", raw);
+    EXPECT_EQ(query(domain, [&] { return word->load(); }), 0U);
+    EXPECT_EQ(pthread_key_delete(key), 0);
+  });
+}
+
 }  // namespace
 }  // namespace tmh::test

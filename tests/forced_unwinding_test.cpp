@@ -92,6 +92,12 @@ class Desk {
 
 [[noreturn]] void leave() { pthread_exit(nullptr); }
 
+// Behind the thread's frames.
+struct Later {
+  std::function<void()> action;
+  ~Later() { action(); }
+};
+
 // Each way in a process of its own: what goes wrong ends the process.
 void expect_all(const char *name, const std::function<void(Desk &desk)> &ways) {
   for (const bool with_thread_views : {false, true})
@@ -145,6 +151,21 @@ TEST(ForcedUnwindingTest, NestedOnesAreLeft) {
       });
     });
     desk.expect_left([&] { query(desk.domain(), [&] { query(desk.domain(), leave); }); });
+    // By hand, inside: a destructor that comes later is in no instance.
+    for (const bool is_query : {false, true}) {
+      desk.expect_left([&] {
+        static thread_local Later later;
+        later.action = [&] { EXPECT_EQ(desk.domain().depth(), 0U); };
+        const auto begins = [&] {
+          is_query ? desk.domain().begin_query() : desk.domain().begin();
+          leave();
+        };
+        if (is_query)
+          query(desk.domain(), begins);
+        else
+          atomically(desk.domain(), begins);
+      });
+    }
     desk.expect_left([&] { atomically(desk.domain(), [&] { atomically(desk.lines(), update); }); });
   });
 }

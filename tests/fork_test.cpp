@@ -8,8 +8,11 @@
 #include <atomic>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <tmh/tmh.hpp>
@@ -77,6 +80,33 @@ TEST(ForkTest, AChildDoesNotKeepItsDeadParentsFolderLocked) {
   children.spawn("next", [&] { Domain::open(folder.path()).close(); });
   EXPECT_TRUE(children.wait(0, 10 * go_on_deadline()).succeeded());
   turn->reach(1);
+}
+
+// What an action holds may be locked by a thread that the child does not have.
+struct Held {
+  const pid_t owner = getpid();
+  Held() = default;
+  Held(const Held &) = delete;
+  Held &operator=(const Held &) = delete;
+  ~Held() {
+    if (getpid() != owner) _exit(3);
+  }
+};
+
+TEST(ForkTest, AChildThatExitsDestroysNoActionOfItsParents) {
+  expect_child("parent", [] {
+    const TempFolder folder;
+    const Domain domain = Domain::open(folder.path());
+    atomically(domain, [] {
+      auto held = std::make_shared<Held>();
+      on_commit([held = std::move(held)] { EXPECT_EQ(getpid(), held->owner); });
+      const pid_t child = fork();
+      if (child == 0) exit(0);
+      int status = -1;
+      EXPECT_EQ(waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0);
+    });
+  });
 }
 
 }  // namespace

@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -25,6 +24,7 @@
 #include <thread>
 
 #include "platform/steps.h"
+#include "tests/support/asleep.h"
 #include "tests/support/stage.h"
 
 namespace tmh::test {
@@ -359,18 +359,6 @@ TEST(RegressionsTest, AChildForkedDuringAGrowthDoesNotKeepTheFolderLocked) {
     children.expect_success();
     grower.join();
   });
-}
-
-// Waits until the thread sleeps in the kernel.
-void await_asleep(const std::atomic<pid_t> &thread) {
-  ASSERT_TRUE(poll_until([&] {
-    if (thread == 0) return false;
-    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-    std::string line;
-    std::getline(file, line);
-    const std::size_t name_end = line.rfind(')');
-    return name_end != std::string::npos && line.substr(name_end, 3) == ") S";
-  }));
 }
 
 TEST(RegressionsTest, ABeginThatWaitsWhileAnotherThreadClosesIsRefused) {

@@ -17,6 +17,7 @@
 
 #include <tmh/error.hpp>
 
+#include "platform/disk.h"
 #include "tests/support/children.h"
 #include "tests/support/temp_folder.h"
 
@@ -103,6 +104,20 @@ TEST_F(Libxac, ShutdownInsideATransactionIsRefused) {
   ASSERT_EQ(xbegin(), 0);
   EXPECT_EQ(xShutdown(), code(Errc::kInstanceRunning));
   EXPECT_EQ(xend(), COMMITTED);
+}
+
+TEST_F(Libxac, AShutdownThatCannotSyncSaysSoAndEndsTheSession) {
+  expect_child("broken disk", [this] {
+    init();
+    (void)map("input.db", PAGESIZE);
+    platform::set_disk_hook(
+        [](const platform::DiskEvent &event) { return event.op == platform::DiskOp::kSync ? EIO : 0; });
+    EXPECT_EQ(xShutdown(), code(Errc::kIo)) << xStrError(xLastError());
+    platform::set_disk_hook(nullptr);
+    EXPECT_EQ(xbegin(), code(Errc::kNotInitialized));
+    init();
+    EXPECT_EQ(xShutdown(), 0);
+  });
 }
 
 TEST_F(Libxac, MmapRefusesBadNamesAndLengths) {

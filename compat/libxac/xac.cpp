@@ -1,8 +1,10 @@
 // compat/libxac/xac.cpp -- the thesis's C interface (xac.h) over the C++ one.
 // Shape:     one process-wide session: a domain, its raw segments by name, and the heap segment once somebody needs it.
 // Invariant: no exception leaves an extern "C" function; each becomes a negative Errc, kept per thread for xLastError().
-// Sharing:   g_session is published by xInit and taken back by xShutdown; only one of the two runs at a time. A process that
-//            ends without xShutdown is for the others one that died: they clean up after it.
+// Sharing:   g_session is published by xInit, one at a time, and taken back by xShutdown. A thread keeps the
+//            session that it has called last, so a call that another thread's xShutdown overtakes goes on with a closed domain, which
+//            says so, and never with memory that is gone. A process that ends without xShutdown is for the others one that died: they
+//            clean up after it.
 // Locks:     Session::mutex is the last in the order: the library's own locks (a running instance is one) are taken first,
 //            so no function of tmh:: is called under it.
 // Contexts:  not in signal handlers. After fork the child is refused (kDetached) until it calls xInit itself.
@@ -18,6 +20,8 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include <pthread.h>
 #include <sys/stat.h>
@@ -38,13 +42,57 @@ struct Session {
   Segment heap;  // changed by xInit and inside an instance only: that makes it one thread at a time
 };
 
+// The session's owner beside the threads that have called it.
+struct Owner {
+  std::mutex mutex;  // of `session`, and of changing g_session; nothing is called under it
+  std::shared_ptr<Session> session;
+  Owner *parents = nullptr;  // kept for ever, with what a thread may have been changing in it: see note_fork()
+};
+
 // Never destroyed: a destructor at exit would run while other threads may still be inside a transaction.
 constinit std::atomic<Session *> g_session{nullptr};
-constinit std::atomic<bool> g_forked{false};    // this process is a child that inherited g_session
-constinit std::atomic<bool> g_changing{false};  // a thread is inside xInit or xShutdown
+constinit Owner *g_owner = nullptr;                 // changed by this file's initializer, and in a child
+constinit std::atomic<bool> g_forked{false};        // this process is a child that inherited g_session
+constinit std::atomic<bool> g_initializing{false};  // a thread is inside xInit
 constinit thread_local int t_last_error = 0;
 
 int fail(Errc code) noexcept { return t_last_error = -static_cast<int>(code); }
+
+// The session that this thread has called last. Behind the thread's thread_local objects, whose destructors may call.
+constinit thread_local std::shared_ptr<Session> *t_own = nullptr;
+// What it holds: the only look at it that most calls need.
+constinit thread_local Session *t_session __attribute__((tls_model("initial-exec"))) = nullptr;
+
+void forget_session(void *own) noexcept {
+  t_session = nullptr;
+  t_own = nullptr;
+  delete static_cast<std::shared_ptr<Session> *>(own);
+}
+
+// Gone before this library's code is: a thread that ends later leaves what it holds behind.
+struct ThreadEnd {
+  pthread_key_t key{};
+  bool is_told = pthread_key_create(&key, forget_session) == 0;
+  ~ThreadEnd() {
+    if (std::exchange(is_told, false)) pthread_key_delete(key);
+  }
+};
+ThreadEnd thread_end;
+
+// This thread's first call of the session, or nullptr: it has been taken back meanwhile.
+Session *keep_session() {
+  if (t_own == nullptr) {
+    t_own = new std::shared_ptr<Session>;
+    if (thread_end.is_told) (void)pthread_setspecific(thread_end.key, t_own);
+  }
+  std::shared_ptr<Session> session;
+  {
+    const std::lock_guard lock(g_owner->mutex);
+    session = g_owner->session;
+  }
+  t_own->swap(session);
+  return t_session = t_own->get();
+}
 
 // The Errc of the exception that is being handled.
 Errc current_errc() noexcept {
@@ -60,6 +108,7 @@ Errc current_errc() noexcept {
 }
 
 // Runs body(session), which returns what the C function shall return; on any failure sets the error and returns it.
+// The session stays until this thread's next call: a C++ action that an end runs may be one, so body() does not use it after an end.
 template <class Body>
 int with_session(Body &&body) noexcept {
   // acquire: pairs with the release in xInit, so that the session is seen complete.
@@ -68,6 +117,9 @@ int with_session(Body &&body) noexcept {
   // relaxed: set by this very thread, the only one that a fork leaves over.
   if (g_forked.load(std::memory_order_relaxed)) return fail(Errc::kDetached);
   try {
+    // A later session is not at the same address while this thread keeps the one before.
+    if (session != t_session) [[unlikely]]
+      if (session = keep_session(); session == nullptr) return fail(Errc::kNotInitialized);
     return body(*session);
   } catch (...) {
     return fail(current_errc());
@@ -126,31 +178,59 @@ bool durability_of(int flags, tmh::Durability *out) noexcept {
   }
 }
 
-// Held by the one xInit or xShutdown that runs. A flag and not a mutex: nobody ever waits for it, so it has no lock order.
-class ChangingSession {
+// Held by the one xInit that runs. A flag and not a mutex: nobody ever waits for it, so it has no lock order.
+class Initializing {
  public:
   // acquire, release: each holder sees what the one before left in g_session.
-  ChangingSession() noexcept : held_(!g_changing.exchange(true, std::memory_order_acquire)) {}
-  ~ChangingSession() {
-    if (held_) g_changing.store(false, std::memory_order_release);
+  Initializing() noexcept : held_(!g_initializing.exchange(true, std::memory_order_acquire)) {}
+  ~Initializing() {
+    if (held_) g_initializing.store(false, std::memory_order_release);
   }
-  ChangingSession(const ChangingSession &) = delete;
-  ChangingSession &operator=(const ChangingSession &) = delete;
+  Initializing(const Initializing &) = delete;
+  Initializing &operator=(const Initializing &) = delete;
   explicit operator bool() const noexcept { return held_; }
 
  private:
   bool held_;
 };
 
+// In the child. Another thread of the parent may have been changing the owner, or the session's segments: both stay as they are.
 void note_fork() noexcept {
-  // relaxed, both: the child has one thread, this one; another thread's xInit or xShutdown did not come along.
-  g_changing.store(false, std::memory_order_relaxed);
+  // relaxed, both: the child has one thread, this one; another thread's xInit did not come along.
+  g_initializing.store(false, std::memory_order_relaxed);
   g_forked.store(g_session.load(std::memory_order_relaxed) != nullptr, std::memory_order_relaxed);
+  g_owner = new Owner{{}, {}, g_owner};
 }
 
-void watch_forks() {
-  static const int result = pthread_atfork(nullptr, nullptr, note_fork);
-  if (result != 0) throw std::bad_alloc();
+bool watch_forks() noexcept {
+  static constinit bool is_watching = false;
+  if (g_owner == nullptr) {
+    g_owner = new Owner;
+    is_watching = pthread_atfork(nullptr, nullptr, note_fork) == 0;
+  }
+  return is_watching;
+}
+
+// While the library is loaded: a fork in the middle of a first xInit would leave the child with an initialization that nobody ends.
+[[maybe_unused]] const bool watches_early = watch_forks();
+
+// `now` instead of `before`, unless another thread has been faster.
+void exchange_session(const Session *before, std::shared_ptr<Session> now) noexcept {
+  const std::lock_guard lock(g_owner->mutex);
+  if (g_owner->session.get() != before) return;
+  g_owner->session.swap(now);  // the argument goes behind the lock
+  // release: pairs with the acquire in with_session().
+  g_session.store(g_owner->session.get(), std::memory_order_release);
+}
+
+// A domain that has closed with an error is closed.
+bool is_open(const tmh::Domain &domain) noexcept {
+  try {
+    (void)domain.tracking();
+    return true;
+  } catch (const tmh::Error &) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -162,22 +242,20 @@ int xInit(const char *path, int flags) {
   tmh::DomainOptions options;
   if (!durability_of(flags, &options.durability)) return fail(Errc::kBadArgument);
   try {
-    watch_forks();
-    const ChangingSession changing;
-    if (!changing) return fail(Errc::kAlreadyInitialized);
+    if (!watch_forks()) return fail(Errc::kOutOfMemory);
+    const Initializing initializing;
+    if (!initializing) return fail(Errc::kAlreadyInitialized);
     if (g_forked.load(std::memory_order_relaxed)) {
-      // The parent's session: its handles know that they are detached. Nothing else in this child can refer to it.
-      delete g_session.exchange(nullptr, std::memory_order_acq_rel);
+      g_session.store(nullptr, std::memory_order_relaxed);  // the parent's
       g_forked.store(false, std::memory_order_relaxed);
     }
     if (g_session.load(std::memory_order_relaxed) != nullptr) return fail(Errc::kAlreadyInitialized);
-    auto session = std::make_unique<Session>();
+    auto session = std::make_shared<Session>();
     session->domain = tmh::Domain::open(path, options);
     // A pointer into the heap may stand in any segment, so a heap that exists is mapped before the first transaction.
     struct stat status;
     if (::stat((session->domain.folder() + "/" + kHeapName).c_str(), &status) == 0) (void)heap_of(*session);
-    // release: pairs with the acquire in with_session().
-    g_session.store(session.release(), std::memory_order_release);
+    exchange_session(nullptr, std::move(session));
     return 0;
   } catch (...) {
     return fail(current_errc());
@@ -186,12 +264,13 @@ int xInit(const char *path, int flags) {
 
 int xShutdown(void) {
   return with_session([](Session &session) {
-    const ChangingSession changing;
-    if (!changing) return fail(Errc::kNotInitialized);
-    session.domain.close();
-    g_session.store(nullptr, std::memory_order_release);
-    delete &session;
-    return 0;
+    // By another handle: other threads use the session's. Waits for their transactions, whose xend still finds the session.
+    tmh::Domain closing = session.domain;
+    std::error_code error;
+    const Errc why = static_cast<Errc>(closing.close(error).value());
+    if (why != Errc::kOk && is_open(session.domain)) return fail(why);
+    exchange_session(&session, nullptr);
+    return why == Errc::kOk ? 0 : fail(why);
   });
 }
 
@@ -209,9 +288,11 @@ void *xMmap(const char *name, size_t length) {
     }
     try {
       const Segment segment = map_beginning(session, file, length);
+      std::byte *const base = segment.data();
+      if (base == nullptr) throw tmh::Error(Errc::kNotInitialized, "shut down meanwhile");
       const std::lock_guard lock(session.mutex);
       session.segments[file] = segment;
-      address = segment.data();
+      address = base;
     } catch (...) {
       const std::lock_guard lock(session.mutex);
       session.segments.erase(file);

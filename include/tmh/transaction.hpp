@@ -3,6 +3,7 @@
 // Source:    thesis, sections 2.1 (retry loop) and 2.3 (read-only transactions).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -14,7 +15,8 @@ namespace tmh {
 
 namespace detail {
 // pthread_exit() or pthread_cancel() unwinds a body, and nothing stops it: ends what its begin has begun, without effects. Outermost: aborts.
-void leave_by_force(const Domain &domain, bool is_query) noexcept;
+// depth_before: Domain::depth() at its begin.
+void leave_by_force(const Domain &domain, bool is_query, std::uint32_t depth_before) noexcept;
 }  // namespace detail
 
 // Runs body() as one transaction and returns its value; retries until it commits. Inside another instance it is
@@ -26,7 +28,8 @@ void leave_by_force(const Domain &domain, bool is_query) noexcept;
 template <class Body>
 TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;
-  const bool outermost = domain.depth() == 0;
+  const std::uint32_t depth_before = domain.depth();
+  const bool outermost = depth_before == 0;
   for (;;) {
     domain.begin();
     try {
@@ -53,7 +56,7 @@ TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body) 
         continue;
       }
     } catch (abi::__forced_unwind &) {
-      detail::leave_by_force(domain, false);
+      detail::leave_by_force(domain, false, depth_before);
       throw;
     } catch (...) {
       if (domain.depth() == 0) throw;  // end() itself failed, or the body ended the instance
@@ -86,6 +89,7 @@ void become_irrevocable();
 template <class Body>
 TMH_CATCHES_FORCED_UNWINDING auto query(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;
+  const std::uint32_t depth_before = domain.depth();
   for (;;) {
     domain.begin_query();
     try {
@@ -105,7 +109,7 @@ TMH_CATCHES_FORCED_UNWINDING auto query(const Domain &domain, Body &&body) -> st
       domain.end_query();
       if (domain.depth() != 0) throw;
     } catch (abi::__forced_unwind &) {
-      detail::leave_by_force(domain, true);
+      detail::leave_by_force(domain, true, depth_before);
       throw;
     } catch (...) {
       domain.end_query();
