@@ -37,14 +37,21 @@ void use_memory_for_images() {
     setenv("TMPDIR", "/dev/shm", 1);  // this process and its children: images need no disk
 }
 
+// The engine's own files have names that begin with "tmh.".
+bool is_page_write(const Entry &entry) {
+  if (entry.is_note() || entry.op() != platform::DiskOp::kWrite) return false;
+  return !entry.path.substr(entry.path.rfind('/') + 1).starts_with("tmh.");
+}
+
 // A third of them anywhere, a third not between two stores of one data file (most entries are those), a third in the middle of an
 // operation, where sectors and names are open.
-std::vector<Cut> choose_cuts(const std::vector<Entry> &entries, std::uint64_t count, std::uint64_t seed) {
+std::vector<Cut> choose_cuts(const std::vector<Entry> &entries, const CampaignPlan &plan, std::uint64_t seed) {
   using platform::DiskOp;
   std::mt19937_64 random(seed);
-  std::vector<std::size_t> others, open;
+  std::vector<std::size_t> others, open, page_writes;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Entry &entry = entries[i];
+    if (is_page_write(entry)) page_writes.push_back(i);
     if (entry.is_note() || entry.op() != DiskOp::kHomeWrite) others.push_back(i);
     if (entry.is_note()) continue;
     if (entry.op() == DiskOp::kWriteDurable || entry.op() == DiskOp::kSync || entry.op() == DiskOp::kRename ||
@@ -52,10 +59,12 @@ std::vector<Cut> choose_cuts(const std::vector<Entry> &entries, std::uint64_t co
       open.push_back(i);
   }
   std::vector<Cut> cuts;
-  for (std::uint64_t i = 0; i < count; ++i) {
+  EXPECT_FALSE(plan.behind_page_writes && page_writes.empty());
+  for (std::uint64_t i = 0; i < plan.cuts; ++i) {
     std::size_t behind = random() % entries.size();
     if (i % 3 == 1) behind = others[random() % others.size()];
     if (i % 3 == 2 && !open.empty()) behind = open[random() % open.size()];
+    if (plan.behind_page_writes && !page_writes.empty()) behind = page_writes[random() % page_writes.size()];
     cuts.push_back({behind, random()});
   }
   std::sort(cuts.begin(), cuts.end(), [](const Cut &a, const Cut &b) { return a.behind < b.behind; });
@@ -134,7 +143,7 @@ void add(const Handed &from, CampaignResult *to) {
 }  // namespace
 
 CampaignResult cut_everywhere(const Recording &recording, const CampaignPlan &plan, std::uint64_t seed) {
-  const std::vector<Cut> cuts = choose_cuts(recording.entries, plan.cuts, seed);
+  const std::vector<Cut> cuts = choose_cuts(recording.entries, plan, seed);
   const SharedBytes memory(plan.processes * sizeof(Handed));
   auto *handed = static_cast<Handed *>(memory.get());
   const Shared<std::atomic<std::uint64_t>> findings;

@@ -17,6 +17,9 @@ struct CampaignPlan {
   std::uint32_t depth = 3;
   std::uint32_t nested_one_in = 8;   // cuts whose recovery is recorded and cut again
   std::uint64_t until_findings = 1;  // enough is enough
+  // Only cuts right behind a write of pages to a data file: what a checkpoint writes too early is missing from the log for no longer than one
+  // write of the log takes.
+  bool behind_page_writes = false;
 };
 
 struct CampaignResult {
