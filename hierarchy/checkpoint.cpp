@@ -82,19 +82,21 @@ std::uint64_t DurableDomain::move_fence() noexcept {
 // An error is kept: the kernel takes the pages for clean afterwards, so that a later success would say nothing about them.
 Errc DurableDomain::sync_data_files(Pace pace) noexcept {
   storage::DataSyncs &syncs = state().data_syncs;
-  syncs.begin(storage::DataSyncer::kCheckpoint);
-  const std::uint64_t doubts = syncs.in_doubt.load(std::memory_order_acquire);
-  Errc error = Errc::kOk;
   storage::SegmentRecordV1 *const records = memory_.control().segments;
-  for (std::uint32_t i = 0; i < storage::kSegmentsMax && error == Errc::kOk; ++i)
-    if (is_used(records[i])) error = sync_data_file(i, pace);
-  if (error == Errc::kOk && doubts != 0) syncs.settle(doubts);
-  syncs.end(storage::DataSyncer::kCheckpoint);
-  return error;
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
+    if (!is_used(records[i]) || memory_.file_of(i) != i) continue;
+    syncs.begin(storage::DataSyncer::kCheckpoint, i);
+    const Errc error = sync_data_file(i, pace);
+    syncs.end(storage::DataSyncer::kCheckpoint);
+    if (error != Errc::kOk) return error;
+  }
+  return Errc::kOk;
 }
 
+// Of the first segment in it.
 Errc DurableDomain::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
   storage::DataSyncs &syncs = state().data_syncs;
+  const std::uint64_t doubts = syncs.doubts(segment);
   const auto result_of = [&](Errc error) {
     if (error != Errc::kOk) syncs.fail(error);
     return error;
@@ -104,7 +106,7 @@ Errc DurableDomain::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
   if (const Errc error = file.open(path, platform::DiskFile::Mode::kRead); error != Errc::kOk) return error;
   const std::uint64_t deadline = platform::monotonic_ns() + kPatienceNs;
   for (;;) {
-    const std::uint32_t unknown = syncs.oldest_unknown();
+    const std::uint32_t unknown = syncs.oldest_unknown(segment);
     // Behind the file's opening and the look at who syncs: whatever was told to others before is here, or is in doubt.
     if (const Errc earlier = syncs.failed(); earlier != Errc::kOk)
       return fail(earlier, "syncing a data file failed before: recovery must store it again from the log");
@@ -114,7 +116,7 @@ Errc DurableDomain::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
       if (const Errc error = result_of(here.home.sync()); error != Errc::kOk) return error;
       break;
     }
-    if (syncs.is_in_doubt(unknown) || platform::monotonic_ns() >= deadline)
+    if (syncs.is_in_doubt(segment, unknown) || platform::monotonic_ns() >= deadline)
       return fail(Errc::kIo,
                   path +
                       ": whether all of it is on disk knows only who had it open before a process died that synced it; "
@@ -123,7 +125,9 @@ Errc DurableDomain::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
   }
   if (pace == Pace::kGentle)
     if (const Errc error = result_of(file.write_back_gently(stopping_)); error != Errc::kOk) return error;
-  return result_of(file.sync());
+  const Errc error = result_of(file.sync());
+  if (error == Errc::kOk && doubts != 0) syncs.settle(segment, doubts);
+  return error;
 }
 
 // REQUIRES checkpoint_lock.

@@ -293,7 +293,7 @@ Errc DomainImpl::extend(std::uint32_t segment, std::uint64_t size_bytes) noexcep
   if (const Errc error = home.extend(size_bytes); error != Errc::kOk) return error;
   if (const Errc error = memory_->prepare_changes(segment, size_bytes); error != Errc::kOk) return error;
   if (memory_->is_durable()) {  // before the size that promises it
-    if (const Errc error = memory_->sync_data(&home); error != Errc::kOk) return error;
+    if (const Errc error = memory_->sync_data(&home, memory_->file_of(segment)); error != Errc::kOk) return error;
   }
   if (const Errc error = memory_->promise_size(segment, size_bytes); error != Errc::kOk) return error;
   storage::store_size(&memory_->control().segments[segment],

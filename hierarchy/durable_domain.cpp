@@ -227,7 +227,7 @@ Errc DurableDomain::close_clean() noexcept {
   storage::DataSyncs &syncs = state().data_syncs;
   syncs.bury(storage::DataSyncer::kSegment);
   if (const Errc error = sync_data_files(Pace::kAtOnce); error != Errc::kOk) {
-    const bool is_unknown = syncs.failed() == Errc::kOk && syncs.in_doubt.load(std::memory_order_relaxed) != 0;
+    const bool is_unknown = syncs.failed() == Errc::kOk && syncs.has_doubts();
     return is_unknown ? Errc::kOk : error;  // the next open stores it again from the log
   }
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
@@ -268,15 +268,16 @@ void DurableDomain::stop() noexcept {
   if (housekeeper_.joinable()) housekeeper_.join();
 }
 
-// While a sync is in doubt a checkpoint is the business of those whose descriptors are all older. An attempt of another's fails, and as the last
-// one it would put off theirs, each time.
+// While a file is in doubt a checkpoint is the business of those whose descriptors are older. An attempt of another's fails, and as the last one
+// it would put off theirs, each time.
 bool DurableDomain::may_settle_doubts() const noexcept {
-  const std::uint64_t doubts = state().data_syncs.in_doubt.load(std::memory_order_acquire);
-  if (doubts == 0) return true;
-  const std::uint32_t oldest = storage::DataSyncs::oldest_of(doubts);
-  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
-    const page::SegmentMemory &here = memory_.segment(i);
-    if (here.is_open.load(std::memory_order_acquire) && here.opened_at >= oldest) return false;
+  const storage::DataSyncs &syncs = state().data_syncs;
+  for (std::uint32_t file = 0; file < storage::kSegmentsMax; ++file) {
+    const std::uint64_t doubts = syncs.doubts(file);
+    const page::SegmentMemory &here = memory_.segment(file);
+    if (doubts != 0 && here.is_open.load(std::memory_order_acquire) &&
+        here.opened_at >= storage::DataSyncs::oldest_of(doubts))
+      return false;
   }
   return true;
 }

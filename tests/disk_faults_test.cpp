@@ -77,12 +77,23 @@ class DiskFaultsTest : public testing::Test {
   }
   void in_child(const std::string &name, const std::function<void(World &, Worker &)> &body) {
     const WorkerPlan plan = plan_for_worker();
-    expect_child(name, [&] {
+    Children children;
+    children.spawn(name, [&] {
       fail_as_planned(&*plan_);
       World world(folder_.path(), options_, true);
       Worker worker(&world, &journal_, plan);
       body(world, worker);
     });
+    await_while_it_works(&children);
+    children.expect_success();
+  }
+  // A thousand strict commits take a minute where each durable write takes 40 ms, as on a disk that other tests use, too. Hung is who has noted
+  // nothing for as long.
+  void await_while_it_works(Children *children) const {
+    for (std::uint64_t noted = journal_.count();; noted = journal_.count()) {
+      (void)poll_until([&] { return !children->running(0) || journal_.count() != noted; });
+      if (!children->running(0) || journal_.count() == noted) return;
+    }
   }
   // Updates until one fails, at most until the ledger is full. The failed one's intent stays open: it may be there after the next open, or not.
   static Errc work_until_error(World &world, Worker &worker, std::uint64_t most = kCommitsMax) {

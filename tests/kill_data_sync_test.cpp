@@ -138,21 +138,57 @@ TEST_P(KillDataSyncTest, WhoCameBeforeHearsOfSuccessAndCheckpointsGoOn) {
 }
 
 TEST(DataSyncsTest, WhatComesIntoDoubtWhileACheckpointRunsIsUnknownToIt) {
+  constexpr std::uint32_t kFile = 7;
   storage::DataSyncs syncs{};
-  syncs.begin(storage::DataSyncer::kCheckpoint);
-  const std::uint64_t doubts = syncs.in_doubt;
-  EXPECT_EQ(syncs.oldest_unknown(), 0U);
-  syncs.begin(storage::DataSyncer::kSegment);
+  syncs.begin(storage::DataSyncer::kCheckpoint, kFile);
+  const std::uint64_t doubts = syncs.doubts(kFile);
+  EXPECT_EQ(syncs.oldest_unknown(kFile), 0U);
+  syncs.begin(storage::DataSyncer::kSegment, kFile);
   const std::uint32_t dead = syncs.begun;
-  EXPECT_EQ(syncs.oldest_unknown(), dead) << "it may live";
-  EXPECT_FALSE(syncs.is_in_doubt(dead));
-  syncs.begin(storage::DataSyncer::kSegment);  // another maker
-  EXPECT_EQ(syncs.oldest_unknown(), dead);
+  EXPECT_EQ(syncs.oldest_unknown(kFile), dead) << "it may live";
+  EXPECT_FALSE(syncs.is_in_doubt(kFile, dead));
+  syncs.begin(storage::DataSyncer::kSegment, kFile);  // another maker
+  EXPECT_EQ(syncs.oldest_unknown(kFile), dead);
   syncs.end(storage::DataSyncer::kSegment);
-  EXPECT_EQ(syncs.oldest_unknown(), dead);
-  EXPECT_TRUE(syncs.is_in_doubt(dead));
-  syncs.settle(doubts);
-  EXPECT_EQ(syncs.oldest_unknown(), dead) << "that checkpoint has not synced it";
+  EXPECT_EQ(syncs.oldest_unknown(kFile), dead);
+  EXPECT_TRUE(syncs.is_in_doubt(kFile, dead));
+  syncs.settle(kFile, doubts);
+  EXPECT_EQ(syncs.oldest_unknown(kFile), dead) << "that checkpoint has not synced it";
+}
+
+TEST(DataSyncsTest, OtherFilesAreNotInDoubt) {
+  storage::DataSyncs syncs{};
+  syncs.begin(storage::DataSyncer::kSegment, 7);
+  EXPECT_EQ(syncs.oldest_unknown(6), 0U);
+  syncs.begin(storage::DataSyncer::kSegment, 6);  // another maker
+  EXPECT_NE(syncs.oldest_unknown(7), 0U);
+  syncs.end(storage::DataSyncer::kSegment);
+  EXPECT_EQ(syncs.oldest_unknown(6), 0U);
+  EXPECT_EQ(syncs.oldest_unknown(0), 0U);
+  syncs.settle(6, syncs.doubts(7));
+  EXPECT_TRUE(syncs.has_doubts());
+  syncs.settle(7, syncs.doubts(7));
+  EXPECT_FALSE(syncs.has_doubts());
+}
+
+// A segment made after the death has descriptors that are all younger. What the dead one was told was not about its file; and of one in the
+// same file, the descriptor that the older one has of it tells.
+TEST_P(KillDataSyncTest, ASegmentMadeAfterTheDeathKeepsNobodyFromCheckpoints) {
+  const ChildEnd end = run_in_child("older", [&] {
+    const Domain domain = open();
+    const Segment segment = domain.map("a.db", part(0));
+    commit(domain, segment, 10);
+    kill_victim();
+    const Segment fresh = domain.map("b.db", part(0));
+    commit(domain, fresh, 1);
+    const Segment in_the_same = domain.map("a.db", part(1));
+    commit(domain, in_the_same, 1);
+    EXPECT_NO_THROW(domain.checkpoint());
+    expect_younger(true);
+    die_unless_failed();
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  EXPECT_EQ(replayed_by_next_open(), 0U);
 }
 
 std::uint64_t last_attempt_ns(const std::string &domain) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <memory>
@@ -26,6 +27,7 @@
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/shared.h"
+#include "tests/support/slowdown.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -70,13 +72,17 @@ class LogHandoverTest : public testing::Test {
   std::unique_ptr<LogState> state_ = std::make_unique<LogState>();
 };
 
-// A thread on `from` offers until it is claimed and gives, another on `to` claims. Was it taken?
-bool is_taken(LogState *state, int from, int to) {
+// A thread on `from` offers until it is claimed and gives, another on `to` claims. Is it taken before the other has looked so often? On a loaded
+// machine the two seldom have their processors at once, so who expects it lets them go on.
+constexpr std::uint64_t kManyLooks = 20'000;
+bool is_taken(LogState *state, int from, int to, std::uint64_t looks_max = ~0ull) {
   std::atomic<bool> over{false}, taken{false};
+  std::atomic<std::uint64_t> looks{0};
   std::thread giver([&] {
     stay_on(from);
     LogHandover handover(state, 0);
-    for (int i = 0; i < 200 && !taken; ++i) {
+    const auto deadline = std::chrono::steady_clock::now() + hang_deadline();
+    while (!taken && looks < looks_max && std::chrono::steady_clock::now() < deadline) {
       handover.offer();
       for (int spins = 0; spins < 100'000 && !handover.is_claimed(); ++spins) {
       }
@@ -89,7 +95,7 @@ bool is_taken(LogState *state, int from, int to) {
   std::thread taker([&] {
     stay_on(to);
     LogHandover handover(state, 1);
-    while (!over && !taken)
+    for (; !over && !taken; ++looks)
       if (handover.claim()) {
         handover.taken();
         taken = true;
@@ -108,14 +114,14 @@ TEST_F(LogHandoverTest, TheQuickerTakesFromTheSlower) {
 
 TEST_F(LogHandoverTest, TheSlowerTakesNothing) {
   make_unequal(state_.get(), cpus_);
-  EXPECT_FALSE(is_taken(state_.get(), cpus_[0], cpus_[1]));
+  EXPECT_FALSE(is_taken(state_.get(), cpus_[0], cpus_[1], kManyLooks));
 }
 
 TEST_F(LogHandoverTest, WhereNothingIsKnownNothingIsTaken) {
-  EXPECT_FALSE(is_taken(state_.get(), cpus_[1], cpus_[0]));
+  EXPECT_FALSE(is_taken(state_.get(), cpus_[1], cpus_[0], kManyLooks));
   state_->write_ns_on[index_of(cpus_[0])].store(100'000);  // as quick as the other, or nearly
   state_->write_ns_on[index_of(cpus_[1])].store(110'000);
-  EXPECT_FALSE(is_taken(state_.get(), cpus_[1], cpus_[0]));
+  EXPECT_FALSE(is_taken(state_.get(), cpus_[1], cpus_[0], kManyLooks));
 }
 
 TEST_F(LogHandoverTest, NobodyWaitsForOneWhoDoesNotAnswer) {

@@ -282,10 +282,21 @@ void DomainMemory::make_control_dirty() noexcept {
   }
 }
 
-Errc DomainMemory::sync_data(storage::Home *home) noexcept {
+std::uint32_t DomainMemory::file_of(std::uint32_t segment, const storage::SegmentRecordV1 &record) const noexcept {
+  for (std::uint32_t i = 0; i < segment; ++i) {
+    storage::SegmentRecordV1 &other = control_->segments[i];
+    // acquire: pairs with the release in add_segment()
+    if (std::atomic_ref<std::uint32_t>(other.state).load(std::memory_order_acquire) != 0 &&
+        std::strcmp(other.name, record.name) == 0)
+      return i;
+  }
+  return segment;
+}
+
+Errc DomainMemory::sync_data(storage::Home *home, std::uint32_t file) noexcept {
   if (log_state_ == nullptr) return home->sync();
   storage::DataSyncs &syncs = log_state_->data_syncs;
-  syncs.begin(storage::DataSyncer::kSegment);
+  syncs.begin(storage::DataSyncer::kSegment, file);
   const Errc error = home->sync();
   if (error != Errc::kOk) syncs.fail(error);
   syncs.end(storage::DataSyncer::kSegment);
@@ -391,7 +402,9 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
         error != Errc::kOk)
       return error;
     if (is_durable()) {
-      if (const Errc error = sync_data(&made); error != Errc::kOk) return error;
+      const std::uint32_t file = file_of(number, record);
+      if (file == number && log_state_ != nullptr) log_state_->data_syncs.forget(file);
+      if (const Errc error = sync_data(&made, file); error != Errc::kOk) return error;
       if (const Errc error = platform::sync_folder(folder_of(segment_path(record))); error != Errc::kOk) return error;
     }
     // Before anybody sees the segment: others open it without the folder lock.

@@ -70,7 +70,7 @@ class DomainMemory {
   }
   // Durable domains only, else null.
   [[nodiscard]] storage::LogState *log_state() const noexcept { return log_state_; }
-  [[nodiscard]] std::byte *log_tails() const noexcept { return log_state_file_.base() + storage::kLogBlockBytes; }
+  [[nodiscard]] std::byte *log_tails() const noexcept { return log_state_file_.base() + storage::kLogTailsAt; }
   // Commits up to it may go home: all when the domain is not durable. acquire pairs with LogWriter::publish().
   [[nodiscard]] std::uint64_t durable_clock() const noexcept {
     if (log_state_ == nullptr || platform::is_planted(platform::Planted::kApplyBeforeLog)) return ~0ull;
@@ -84,8 +84,14 @@ class DomainMemory {
   // Durable domains: what was stored in these bytes of the control file is on disk when it returns.
   [[nodiscard]] Errc sync_control(const void *from, std::size_t bytes) noexcept;
   // Durable domains: syncs a data file. The kernel tells of a failed write once: no checkpoint may rely on a later success (storage::DataSyncs).
-  // REQUIRES the folder lock.
-  [[nodiscard]] Errc sync_data(storage::Home *home) noexcept;
+  // REQUIRES the folder lock. `file`: file_of() its segment.
+  [[nodiscard]] Errc sync_data(storage::Home *home, std::uint32_t file) noexcept;
+  // The first segment that lies in the same file as this one, perhaps itself: where several do, its descriptor is the oldest. It stays the first
+  // one: segments get their numbers in order, on disk, too, as each sync of the control file writes all of it.
+  [[nodiscard]] std::uint32_t file_of(std::uint32_t segment, const storage::SegmentRecordV1 &record) const noexcept;
+  [[nodiscard]] std::uint32_t file_of(std::uint32_t segment) const noexcept {
+    return file_of(segment, control_->segments[segment]);
+  }
   // A segment and its size are seen by others before they are durable, and whoever stored them may be dead: a commit's record must
   // not name a page that recovery does not find. Asked before each commit; by any thread.
   [[nodiscard]] bool is_size_durable(PageId page) const noexcept {

@@ -19,7 +19,7 @@
 namespace tmh::storage {
 
 inline constexpr std::uint64_t kLogStateMagic = 0x3130'5453'474f'4c54ull;  // "TLOGST01"
-inline constexpr std::uint32_t kLogStateVersion = 7;
+inline constexpr std::uint32_t kLogStateVersion = 8;
 inline constexpr std::uint32_t kLogCpus = 64;  // processors told apart; more share entries
 
 // Everything before it is durable.
@@ -90,8 +90,10 @@ struct alignas(64) LogState {
     return totals[flushes.load(std::memory_order_acquire) & 1].commits.load(std::memory_order_relaxed);
   }
 };
-static_assert(sizeof(LogState) <= kLogBlockBytes && std::is_standard_layout_v<LogState>);
+// Behind it in its file: two blocks, for the block in which the log ends (LogWriter::attach()).
+inline constexpr std::uint64_t kLogTailsAt = 2 * kLogBlockBytes;
+static_assert(sizeof(LogState) <= kLogTailsAt && std::is_standard_layout_v<LogState>);
 
-inline constexpr std::uint64_t kLogStateBytes = 3 * kLogBlockBytes;
+inline constexpr std::uint64_t kLogStateBytes = kLogTailsAt + 2 * kLogBlockBytes;
 
 }  // namespace tmh::storage
