@@ -358,7 +358,7 @@ TEST_F(DurableTest, CheckpointCatchesUpWithSegmentsThatItsProcessHasNotMapped) {
       domain.checkpoint();
       EXPECT_EQ(domain.counters().checkpoints, 1U);
       *stage = 3;
-      raise(SIGKILL);
+      die_unless_failed();
     });
     children.spawn("commits", [&] {
       EXPECT_TRUE(poll_until([&] { return *stage == 1; }));
@@ -367,7 +367,7 @@ TEST_F(DurableTest, CheckpointCatchesUpWithSegmentsThatItsProcessHasNotMapped) {
       commit(domain, segment, 10);
       *stage = 2;
       EXPECT_TRUE(poll_until([&] { return *stage == 3; }));
-      raise(SIGKILL);
+      die_unless_failed();
     });
     EXPECT_EQ(children.wait(0).signal, SIGKILL);
     EXPECT_EQ(children.wait(1).signal, SIGKILL);

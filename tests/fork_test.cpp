@@ -54,7 +54,7 @@ TEST(ForkTest, AChildOpensADomainThoughAnotherThreadOfItsParentIsOpeningOne) {
                              atomically(domain, [&] { *reinterpret_cast<std::uint64_t *>(segment.data()) = 1; });
                              domain.close();
                            });
-                           if (!HasFailure()) raise(SIGKILL);  // the thread that stands still cannot be waited for
+                           die_unless_failed();  // the thread that stands still cannot be waited for
                          })
                 .signal,
             SIGKILL);

@@ -61,7 +61,7 @@ class IrregularFilesTest : public testing::TestWithParam<Kind> {
 void leave_domain(const std::string &folder, const std::function<void()> &use) {
   const ChildEnd end = run_in_child("maker", [&] {
     use();
-    raise(SIGKILL);
+    die_unless_failed();
   });
   ASSERT_EQ(end.signal, SIGKILL) << folder;
 }

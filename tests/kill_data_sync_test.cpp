@@ -44,11 +44,6 @@ int count_data_sync(const DiskEvent &event) {
   return ++data_syncs == data_sync_to_fail ? EIO : 0;
 }
 
-// What fails in a child that dies by a signal is lost.
-void die_unless_failed() {
-  if (!testing::Test::HasFailure()) raise(SIGKILL);
-}
-
 // Who dies: a checkpoint, or who makes a second segment in the same file.
 enum class Victim : std::uint8_t { kCheckpoint, kSegment };
 

@@ -104,7 +104,7 @@ TEST_F(DurableRegressionsTest, ACheckpointUnderAReaderWaitsForWhatWasFolded) {
     EXPECT_EQ(word(segment, 0), 0u);
     turn->reach(1);
     turn->await(2);
-    raise(SIGKILL);
+    die_unless_failed();
   });
   const std::size_t writer = children.spawn("writer", [&] {
     const Domain domain = Domain::open(this->domain(), durable());
@@ -117,7 +117,7 @@ TEST_F(DurableRegressionsTest, ACheckpointUnderAReaderWaitsForWhatWasFolded) {
       });
       if (round % 20 == 0) domain.checkpoint();
     }
-    raise(SIGKILL);
+    die_unless_failed();
   });
   EXPECT_EQ(children.wait(writer).signal, SIGKILL);
   turn->reach(2);
@@ -261,7 +261,7 @@ TEST_F(DurableRegressionsTest, ASegmentThatADeadProcessMadeKeepsNoCheckpointWait
                            const Domain other = Domain::open(this->domain(), durable());
                            const Segment segment = other.map("a.db", raw(4));
                            atomically(other, [&] { word(segment, 3) = 3; });
-                           raise(SIGKILL);
+                           die_unless_failed();
                          })
                 .signal,
             SIGKILL);
@@ -374,7 +374,7 @@ TEST_F(DurableRegressionsTest, DataThatCouldNotBeSyncedKeepsItsLog) {
     EXPECT_THROW(domain.checkpoint(), Error);
     EXPECT_THROW(domain.checkpoint(), Error);
     atomically(domain, [&] { word(segment, 0) = 11; });
-    raise(SIGKILL);
+    die_unless_failed();
   });
   EXPECT_EQ(end.signal, SIGKILL);
   lose_shared_memory(domain());
@@ -396,7 +396,7 @@ TEST_F(DurableRegressionsTest, DataThatANewSegmentCouldNotSyncKeepsItsLog) {
     platform::set_disk_hook(fail_data_sync);
     EXPECT_THROW((void)domain.map("a.db", second), Error);
     EXPECT_THROW(domain.checkpoint(), Error);
-    raise(SIGKILL);
+    die_unless_failed();
   });
   EXPECT_EQ(end.signal, SIGKILL);
   lose_shared_memory(domain());

@@ -114,7 +114,7 @@ TEST(LargerThanMemoryTest, ASegmentOfFourTimesTheLimitWorksAndRecovers) {
       const Opened large(folder / "domain");
       fill(large, round);
       done->store(round);
-      raise(SIGKILL);
+      die_unless_failed();
     });
     ASSERT_EQ(writer.signal, SIGKILL) << "exit code " << writer.exit_code;
     ASSERT_EQ(done->load(), round) << "killed by the kernel: more memory than the limit is in use for good";

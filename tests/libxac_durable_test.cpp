@@ -50,7 +50,7 @@ class LibxacDurable : public ::testing::Test {
     const ChildEnd end = run_in_child("program", [&] {
       init(flags);
       body(map());
-      if (!HasFailure()) kill(getpid(), SIGKILL);
+      die_unless_failed();
     });
     ASSERT_EQ(end.signal, SIGKILL);
     for (const auto &entry : fs::directory_iterator(domain())) {

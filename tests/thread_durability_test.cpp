@@ -50,7 +50,7 @@ TEST_P(ThreadDurabilityTest, StrictCommitsOfThreadsAreInTheLog) {
     }
     threads.clear();
     EXPECT_EQ(table.domain.counters().thread_view_instances - table.site.report().page_aborts, kThreads * kEach);
-    ::kill(getpid(), SIGKILL);
+    die_unless_failed();
   });
   EXPECT_EQ(end.signal, SIGKILL);
   EXPECT_EQ(acknowledged->load(), kThreads * kEach);

@@ -35,11 +35,12 @@ class FailureCounter : public testing::EmptyTestEventListener {
  private:
   bool failed_ = false;
 };
+FailureCounter *failures = nullptr;  // a child's
 
 [[noreturn]] void run_child(const std::string &name, const std::function<void()> &body, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kExitThrew);  // the parent died before the line above
-  auto *failures = new FailureCounter;
+  failures = new FailureCounter;
   testing::UnitTest::GetInstance()->listeners().Append(failures);
   int code = 0;
   try {
@@ -148,6 +149,10 @@ void Children::expect_success() {
     EXPECT_TRUE(end.succeeded()) << "child " << children_[i].name << " (pid " << children_[i].pid << "): exit code "
                                  << end.exit_code << ", signal " << end.signal;
   }
+}
+
+void die_unless_failed() {
+  if (!failures->failed()) (void)raise(SIGKILL);
 }
 
 ChildEnd run_in_child(const std::string &name, const std::function<void()> &body) {

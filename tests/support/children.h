@@ -58,6 +58,9 @@ class Children {
   std::vector<Child> children_;
 };
 
+// REQUIRES: in a child of spawn(). It dies of SIGKILL; but if an expectation failed in it, which that would hide, this returns.
+void die_unless_failed();
+
 // One child, waited for.
 ChildEnd run_in_child(const std::string &name, const std::function<void()> &body);
 // The same; it must succeed.

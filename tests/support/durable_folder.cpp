@@ -41,7 +41,7 @@ void in_domain(const std::string &folder, const DomainOptions &options, Ending e
       const Segment segment = domain->map("a.db", raw_pages(64));
       body(*domain, segment);
     }
-    if (ending != Ending::kClosed && !::testing::Test::HasFailure()) kill(getpid(), SIGKILL);
+    if (ending != Ending::kClosed) die_unless_failed();
     domain->close();
     delete domain;
   });
