@@ -59,6 +59,7 @@ class Segment {
   [[nodiscard]] explicit operator bool() const noexcept { return impl_ != nullptr; }
   [[nodiscard]] std::byte *data() const noexcept;  // base of the view
   // Now; grows with grow() of any process. 0: not mapped, the domain is closed, or this process is a forked child.
+  // Takes a lock, as close() does: a body that may run in RTM better asks before it begins.
   [[nodiscard]] std::uint64_t size_bytes() const noexcept;
   [[nodiscard]] std::uint64_t max_bytes() const noexcept;
   [[nodiscard]] bool is_relocatable() const noexcept;
