@@ -208,9 +208,11 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
   const std::string folder_;
   const DomainOptions options_;
-  Durability durability_{};               // what the domain was created with
-  std::atomic<Policy> policy_{Policy{}};  // set_policy() changes it while other threads begin and back off
-  static_assert(std::atomic<Policy>::is_always_lock_free);
+  Durability durability_{};  // what the domain was created with
+  // For atomics of a struct that is aligned to less than its size clang calls a library.
+  struct alignas(8) PolicyWord : Policy {};
+  std::atomic<PolicyWord> policy_{};  // set_policy() changes it while other threads begin and back off
+  static_assert(sizeof(PolicyWord) == 8 && std::atomic<PolicyWord>::is_always_lock_free);
   Escalation escalation_;
   line::CapacityModel capacity_;
   bool is_limited_ = false;  // capacity_ says something

@@ -108,7 +108,7 @@ Errc DomainImpl::check_agreement(const DomainOptions &options) const {
 Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
   Policy policy;
   if (const Errc error = wanted_policy(options_, &policy); error != Errc::kOk) return error;
-  policy_.store(policy, std::memory_order_relaxed);
+  policy_.store({policy}, std::memory_order_relaxed);
   if (const Errc error = settle_line(); error != Errc::kOk) return error;
   *tracking = Tracking::kAuto;
   if (const Errc error = choose("TMH_TRACKING", Errc::kBadTracking, tracking_values(), options_.tracking,

@@ -297,7 +297,7 @@ Errc DomainImpl::set_policy(std::string_view spec) noexcept {
   if (runs_at_any_level()) return fail(Errc::kInstanceRunning, "the policy changes between instances");
   Policy parsed;
   if (const Errc error = parse(spec, &parsed); error != Errc::kOk) return fail(error, no_policy(spec));
-  policy_.store(parsed, std::memory_order_relaxed);
+  policy_.store({parsed}, std::memory_order_relaxed);
   return Errc::kOk;
 }
 

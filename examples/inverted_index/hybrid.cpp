@@ -156,10 +156,10 @@ class HybridWorker {
     const std::uint64_t done_before =
         tmh::atomically(sites_[kCount], [&] { return std::uint64_t{progress.words_done}; });
     std::uint64_t number = 0;
-    for (const auto &[key, occurrences] : counts) {
+    for (const auto &each : counts) {
       if (++number <= done_before) continue;
       tmh::atomically(sites_[kCount], [&] {
-        tables_.words.entry(key).occurrences += occurrences;
+        tables_.words.entry(each.first).occurrences += each.second;
         progress.words_done = number;
       });
       board_->words_done.fetch_add(1, std::memory_order_relaxed);  // for the kills only
