@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -94,41 +95,41 @@ class KillDataSyncTest : public testing::TestWithParam<Victim> {
       domain.close();
     });
   }
+  // One commits, another dies in its sync, `body` goes on with what the first one has open; then that dies, too.
+  void go_on_after_the_death(const std::function<void(const Domain &, const Segment &)> &body) const {
+    const ChildEnd end = run_in_child("older", [&] {
+      const Domain domain = open();
+      const Segment segment = domain.map("a.db", part(0));
+      commit(domain, segment, 10);
+      kill_victim();
+      body(domain, segment);
+      die_unless_failed();
+    });
+    EXPECT_EQ(end.signal, SIGKILL);
+  }
   [[nodiscard]] std::uint64_t replayed_by_next_open() const { return open().recovery().transactions; }
 
   TempFolder folder_;
 };
 
 TEST_P(KillDataSyncTest, WhoCameBeforeHearsOfTheFailureAndTheLogStays) {
-  const ChildEnd end = run_in_child("older", [&] {
-    const Domain domain = open();
-    const Segment segment = domain.map("a.db", part(0));
-    commit(domain, segment, 10);
-    kill_victim();
+  go_on_after_the_death([&](const Domain &domain, const Segment &segment) {
     expect_younger(false);
     data_syncs = 0, data_sync_to_fail = 1;
     platform::set_disk_hook(count_data_sync);
     EXPECT_THROW(domain.checkpoint(), Error) << "the kernel has told its descriptor";
     EXPECT_THROW(domain.checkpoint(), Error) << "and never tells again";
     commit(domain, segment, 1);
-    die_unless_failed();
   });
-  EXPECT_EQ(end.signal, SIGKILL);
   EXPECT_EQ(replayed_by_next_open(), 12U);
 }
 
 TEST_P(KillDataSyncTest, WhoCameBeforeHearsOfSuccessAndCheckpointsGoOn) {
-  const ChildEnd end = run_in_child("older", [&] {
-    const Domain domain = open();
-    const Segment segment = domain.map("a.db", part(0));
-    commit(domain, segment, 10);
-    kill_victim();
+  go_on_after_the_death([&](const Domain &domain, const Segment &) {
     expect_younger(false);
     domain.checkpoint();
     expect_younger(true);
-    die_unless_failed();
   });
-  EXPECT_EQ(end.signal, SIGKILL);
   EXPECT_EQ(replayed_by_next_open(), 0U);
 }
 
@@ -169,20 +170,14 @@ TEST(DataSyncsTest, OtherFilesAreNotInDoubt) {
 // A segment made after the death has descriptors that are all younger. What the dead one was told was not about its file; and of one in the
 // same file, the descriptor that the older one has of it tells.
 TEST_P(KillDataSyncTest, ASegmentMadeAfterTheDeathKeepsNobodyFromCheckpoints) {
-  const ChildEnd end = run_in_child("older", [&] {
-    const Domain domain = open();
-    const Segment segment = domain.map("a.db", part(0));
-    commit(domain, segment, 10);
-    kill_victim();
+  go_on_after_the_death([&](const Domain &domain, const Segment &) {
     const Segment fresh = domain.map("b.db", part(0));
     commit(domain, fresh, 1);
     const Segment in_the_same = domain.map("a.db", part(1));
     commit(domain, in_the_same, 1);
     EXPECT_NO_THROW(domain.checkpoint());
     expect_younger(true);
-    die_unless_failed();
   });
-  EXPECT_EQ(end.signal, SIGKILL);
   EXPECT_EQ(replayed_by_next_open(), 0U);
 }
 
@@ -195,11 +190,7 @@ std::uint64_t last_attempt_ns(const std::string &domain) {
 }
 
 TEST_P(KillDataSyncTest, AYoungerOnesHousekeeperLeavesTheCheckpointToTheOlder) {
-  const ChildEnd end = run_in_child("older", [&] {
-    const Domain domain = open();
-    const Segment segment = domain.map("a.db", part(0));
-    commit(domain, segment, 10);
-    kill_victim();
+  go_on_after_the_death([&](const Domain &domain, const Segment &) {
     expect_younger(false);
     const std::uint64_t before_ns = last_attempt_ns(domain.folder());
     expect_child("eager", [&] {
@@ -212,9 +203,7 @@ TEST_P(KillDataSyncTest, AYoungerOnesHousekeeperLeavesTheCheckpointToTheOlder) {
     });
     EXPECT_EQ(last_attempt_ns(domain.folder()), before_ns);
     domain.checkpoint();
-    die_unless_failed();
   });
-  EXPECT_EQ(end.signal, SIGKILL);
   EXPECT_EQ(replayed_by_next_open(), 0U);
 }
 
