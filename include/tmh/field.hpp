@@ -49,7 +49,11 @@ class alignas(sizeof(T)) field {
   [[nodiscard]] T load() const {
     if (detail::LineAccess *const access = detail::line_access; access != nullptr)
       return detail::line_load(*access, &value_);
-    return value_;
+    // A compiler that knows that this object is there, as clang does, may load it before it asks for the instance; but the page may be
+    // protected then. So it does not know of this pointer.
+    const T *plain = &value_;
+    asm("" : "+r"(plain));
+    return *plain;
   }
   void store(const T &value) {
     if (detail::LineAccess *const access = detail::line_access; access != nullptr) {
