@@ -78,7 +78,7 @@ TEST(ForkTest, AChildDoesNotKeepItsDeadParentsFolderLocked) {
             SIGKILL);
   Children children;
   children.spawn("next", [&] { Domain::open(folder.path()).close(); });
-  EXPECT_TRUE(children.wait(0, 10 * go_on_deadline()).succeeded());
+  EXPECT_TRUE(children.wait(0, hang_deadline() / 2).succeeded());
   turn->reach(1);
 }
 

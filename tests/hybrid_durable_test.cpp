@@ -270,7 +270,8 @@ TEST_F(HybridDurableTest, CheckpointsUnderLoadShortenRecoveryAndLoseNothing) {
                   --running;
                 });
               }
-              while (running != 0) domain.checkpoint();
+              do domain.checkpoint();
+              while (running != 0);
               for (std::thread &thread : threads) thread.join();
               domain.checkpoint();
               atomically(sites.lines, Durability::kStrict, [&] { cell(segment, 62).store(1); });

@@ -329,9 +329,10 @@ TEST_F(HybridTest, RetryWaitsUntilAnotherProcessHasChangedWhatWasRead) {
       const Site site(table.domain, "take", escalation);
       int runs = 0;
       const std::uint64_t taken = atomically(site, [&] {
-        if (++runs == 1) turn->reach(1);
+        ++runs;
         if (table.word(0) == 0) {
           table.word(1).store(99);  // undone
+          turn->reach(1);
           retry();
         }
         return table.word(0).load();

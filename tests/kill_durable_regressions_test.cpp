@@ -150,7 +150,7 @@ TEST_F(DurableRegressionsTest, AWriterThatDiesBehindItsPointKeepsNobodyWaiting) 
   });
   EXPECT_EQ(children.wait(victim).signal, SIGKILL);
   turn->reach(2);
-  EXPECT_TRUE(children.wait(survivor, std::chrono::seconds(10)).succeeded());
+  EXPECT_TRUE(children.wait(survivor).succeeded());
 }
 
 // The control file as it is on disk, and every state in which a power cut during the next sync could leave it: some of the changed
@@ -428,7 +428,7 @@ TEST_F(DurableRegressionsTest, AStoppedCheckpointKeepsNobodyElsesCommitsWaiting)
     for (std::uint64_t i = 1; i <= 20; ++i) {
       const std::uint64_t before = domain.counters().log_commits;
       atomically(domain, [&] { word(segment, 1) = i; });
-      EXPECT_TRUE(poll_until([&] { return domain.counters().log_commits > before; }, std::chrono::seconds(5)));
+      EXPECT_TRUE(poll_until([&] { return domain.counters().log_commits > before; }, hang_deadline() / 4));
       if (testing::Test::HasFailure()) _exit(1);
     }
     domain.close();
@@ -441,7 +441,7 @@ TEST_F(DurableRegressionsTest, AStoppedCheckpointKeepsNobodyElsesCommitsWaiting)
     return line.find(") T ") != std::string::npos;
   }));
   turn->reach(2);
-  EXPECT_TRUE(children.wait(other, std::chrono::seconds(30)).succeeded());
+  EXPECT_TRUE(children.wait(other).succeeded());
   children.bury(stopped);
 }
 

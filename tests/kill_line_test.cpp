@@ -172,11 +172,13 @@ INSTANTIATE_TEST_SUITE_P(EveryStep, LineKillTest, testing::ValuesIn(volatile_ste
 class LinePlantedTest : public testing::TestWithParam<Planted> {};
 
 TEST_P(LinePlantedTest, IsFound) {
-  for (int repeat = 0; repeat < 10; ++repeat) {
+  // Most runs find it, but every second one of those with a corpse does not: that had written one line, or others had not looked at both.
+  const auto deadline = std::chrono::steady_clock::now() + hang_deadline();
+  for (int repeat = 0; std::chrono::steady_clock::now() < deadline; ++repeat) {
     LineScene scene(static_cast<std::uint32_t>(GetParam()));
     if (GetParam() == Planted::kLineHalfRecovery) {
       // Past its commit point; of most instances that write, several lines follow.
-      ASSERT_TRUE(scene.sacrifice(kCorpse, Step::kLineCommitPoint, 10 + static_cast<std::uint32_t>(repeat)));
+      ASSERT_TRUE(scene.sacrifice(kCorpse, Step::kLineCommitPoint, 10 + static_cast<std::uint32_t>(repeat % 30)));
     }
     scene.start_survivors();
     scene.run_survivors_for(2000);

@@ -1,7 +1,11 @@
 // tests/line_software_test.cpp -- what one and two threads may rely on at level 1, in a fixed order of events.
 // Invariants: (1) stores are visible to their instance at once, to others after its commit, never after an abort. (2) every load of an
-//             instance, doomed ones too, is of one snapshot. (3) an aborted attempt throws at every further access.
+//             instance, doomed ones too, is of one snapshot. (3) an aborted attempt throws at every further access. (4) nobody gives up
+//             waiting for a line before having looked whether its holder lives.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <time.h>
 
 #include <cstdint>
 
@@ -85,6 +89,40 @@ TEST(LineSegmentsTest, NewInstanceDoesNotWaitForALineOfAnEarlierOne) {
     rig.memory().remove_segment(0);
     one.begin({});
     EXPECT_EQ(one.commit(), Status::kCommitted);
+  });
+}
+
+// Lets go of the line that the suspect holds.
+class Undertaker : public line::NobodyAbove {
+ public:
+  explicit Undertaker(line::LineWord &word) noexcept : word_(word) {}
+  void suspect(std::uint32_t, std::uint64_t) noexcept override { word_.store(0); }
+
+ private:
+  line::LineWord &word_;
+};
+
+TEST(LineWaitTest, WhoHadNoProcessorMeanwhileLooksForTheDeadBeforeGivingUp) {
+  expect_child("waits", [] {
+    const TempFolder folder;
+    LineRig rig(folder.path());
+    Undertaker undertaker(rig.word_of(rig.words()));
+    RigThread dead(rig), one(rig, undertaker);
+    rig.word_of(rig.words()).store(line::locked_by(dead.context_number()));
+    struct sigaction away {};
+    away.sa_handler = [](int) {
+      const timespec longer_than_anybody_waits{0, 30'000'000};
+      nanosleep(&longer_than_anybody_waits, nullptr);
+    };
+    ASSERT_EQ(sigaction(SIGALRM, &away, nullptr), 0);
+    int attempts = 0;
+    one.query([&] {
+      ++attempts;
+      const itimerval while_it_waits{{0, 0}, {0, 200}};  // before it would look
+      ASSERT_EQ(setitimer(ITIMER_REAL, &while_it_waits, nullptr), 0);
+      EXPECT_EQ(one.load(rig.words()), 0U);
+    });
+    EXPECT_EQ(attempts, 1);
   });
 }
 

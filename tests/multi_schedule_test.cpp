@@ -274,9 +274,9 @@ TEST(MultiSchedule, DeadMoversMoveIsEnded) {
     const auto q = scene.pages("Q", reads(0, 1)), t = scene.lines("T", writes({0}));
     scene.run(q, Step::kRecallMark);
     scene.kill(q);
-    Reached reached = scene.run(t, kToEnd);
-    const auto deadline = std::chrono::steady_clock::now() + go_on_deadline();
-    while (reached == Reached::kWaits && std::chrono::steady_clock::now() < deadline) reached = scene.run(t, kToEnd);
+    Reached reached = scene.run(t, kToEnd);  // for kWaitsAfter of T's own time
+    for (auto waited = kWaitsAfter; reached == Reached::kWaits && waited < go_on_deadline(); waited += kWaitsAfter)
+      reached = scene.run(t, kToEnd);
     EXPECT_EQ(reached, planted == Planted::kNone ? Reached::kEnded : Reached::kWaits);
     if (reached == Reached::kWaits) scene.kill(t);
     EXPECT_TRUE(scene.end().ok());

@@ -35,11 +35,12 @@ bool SoftwareThread::wait_until_changed(const LineWord &word, std::uint64_t seen
   bool suspected = false;
   while (!spin_until_changed(word, seen, kRoundsPerLook)) {
     const std::uint64_t waited = platform::monotonic_ns() - start;
-    if (waited > kWaitNsMax) return false;
-    if (waited > kSuspectNs && !suspected) {
+    if (waited > kSuspectNs && !suspected) {  // before giving up: who had no core for so long has not looked yet
       suspected = true;
       if (is_locked(seen)) suspect_context(context_of(seen));
+      continue;
     }
+    if (waited > kWaitNsMax) return false;
     sched_yield();  // its holder may wait for this core
   }
   return true;
@@ -109,11 +110,12 @@ void SoftwareThread::wait_for_turn() noexcept {
     if (holder == 0 || holder == number_ + 1ull) return;
     if (spin_until_changed(turn, holder, kRoundsPerLook)) return;
     const std::uint64_t waited = platform::monotonic_ns() - start;
-    if (waited > kTurnNsMax) return;
-    if (waited > kSuspectNs && !suspected) {
+    if (waited > kSuspectNs && !suspected) {  // as above
       suspected = true;
       suspect_context(static_cast<std::uint32_t>(holder - 1));
+      continue;
     }
+    if (waited > kTurnNsMax) return;
     sched_yield();
   }
 }

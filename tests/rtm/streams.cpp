@@ -246,9 +246,14 @@ bool is_wild(const ZydisDecodedInstruction &instruction, const ZydisDecodedOpera
   return is_bit && operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY && operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
 }
 
+// PREFETCH of a register: Intel's processors do nothing, AMD's do not know it.
+bool is_prefetch_of_register(const ZydisDecodedInstruction &instruction) {
+  return instruction.opcode_map == ZYDIS_OPCODE_MAP_0F && instruction.opcode == 0x0D && instruction.raw.modrm.mod == 3;
+}
+
 bool is_usable(const ZydisDecodedInstruction &instruction, const ZydisDecodedOperand *operands) {
   if (!is_known(instruction.meta.isa_ext) || is_category_left_out(instruction.meta.category) ||
-      is_left_out(instruction.mnemonic) || is_wild(instruction, operands))
+      is_left_out(instruction.mnemonic) || is_wild(instruction, operands) || is_prefetch_of_register(instruction))
     return false;
   for (std::size_t i = 0; i < instruction.operand_count; ++i) {
     const ZydisDecodedOperand &operand = operands[i];

@@ -2,6 +2,10 @@
 #include "tests/support/schedule.h"
 
 #include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <fstream>
 
 #include <gtest/gtest.h>
 
@@ -10,10 +14,43 @@
 namespace tmh::test {
 
 namespace {
-// Longer than anything that an actor does between two points when nobody is in its way, also under a sanitizer.
-constexpr std::chrono::milliseconds kWaitsAfter{250};
 constexpr long kLookNs = 20'000'000;
 constexpr std::uint32_t kBeforeBody = 999;
+
+std::chrono::nanoseconds processor_time_of(pid_t pid) {
+  clockid_t clock{};
+  timespec used{};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return {};
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
+bool is_asleep(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(')');
+  return name_end != std::string::npos && line.substr(name_end, 3) == ") S";
+}
+
+// A process's own time, slept or with a processor. On a loaded machine it may be short of processors or disks for longer than any limit.
+class OwnTime {
+ public:
+  explicit OwnTime(pid_t pid) : pid_(pid), start_(processor_time_of(pid)), last_look_(Clock::now()) {}
+  [[nodiscard]] std::chrono::nanoseconds look() {
+    constexpr std::chrono::nanoseconds kLookMax{2 * kLookNs / 20};  // who looks may be short of them, too
+    const auto now = Clock::now();
+    if (is_asleep(pid_)) slept_ += std::min<std::chrono::nanoseconds>(now - last_look_, kLookMax);
+    last_look_ = now;
+    return slept_ + processor_time_of(pid_) - start_;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const pid_t pid_;
+  const std::chrono::nanoseconds start_;
+  Clock::time_point last_look_;
+  std::chrono::nanoseconds slept_{0};
+};
 }  // namespace
 
 Schedule::ActorState *Schedule::self_ = nullptr;
@@ -62,11 +99,12 @@ Reached Schedule::run(std::size_t number, std::uint32_t to) {
     actor.go.fetch_add(1, std::memory_order_release);  // release: with the target, to stop_at()
     platform::futex_wake(actor.go);
   }
-  const auto deadline = std::chrono::steady_clock::now() + kWaitsAfter;
+  OwnTime own_time(children_.pid(number));
+  const auto hung = std::chrono::steady_clock::now() + hang_deadline();
   for (;;) {
     if (actor.held.load(std::memory_order_acquire) != 0) return Reached::kThere;
     if (actor.ended.load(std::memory_order_acquire) != 0 || !children_.running(number)) return Reached::kEnded;
-    if (std::chrono::steady_clock::now() > deadline) return Reached::kWaits;
+    if (own_time.look() > kWaitsAfter || std::chrono::steady_clock::now() > hung) return Reached::kWaits;
     platform::futex_wait(actor.held, 0, kLookNs / 20);
   }
 }
