@@ -211,6 +211,10 @@ void DurableDomain::checkpoint_if_free() noexcept {
 Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> *moved) noexcept {
   moved->clear();
   if (::mkdir(folder.c_str(), 0770) != 0 && errno != EEXIST) return platform::fail_errno(Errc::kIo, folder);
+  // Here, because with no file to move nothing else would notice.
+  struct stat info {};
+  if (stat(folder.c_str(), &info) != 0) return platform::fail_errno(Errc::kIo, folder);
+  if (!S_ISDIR(info.st_mode)) return platform::fail(Errc::kBadArgument, folder + " is no folder");
   LogState &s = state();
   (void)s.checkpoint_lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_);
   Errc error = checkpoint_locked();

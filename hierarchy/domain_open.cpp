@@ -50,6 +50,8 @@ std::string program_name() {
 // The path with symbolic links resolved, so that one folder has one name.
 Errc resolve_folder(const std::string &folder, std::string *out) {
   if (folder.empty()) return fail(Errc::kBadArgument, "the domain's folder has an empty name");
+  if (folder.find('\0') != std::string::npos)
+    return fail(Errc::kBadArgument, "the name of the domain's folder holds a byte 0");
   if (mkdir(folder.c_str(), 0770) != 0 && errno != EEXIST) return platform::fail_errno(Errc::kIo, folder);
   char *resolved = realpath(folder.c_str(), nullptr);
   if (resolved == nullptr) return platform::fail_errno(Errc::kIo, folder);
@@ -133,6 +135,15 @@ Errc DomainImpl::attach() {
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
   memory_ = std::make_unique<page::DomainMemory>();
+  const bool is_new = access((folder_ + "/tmh.control").c_str(), F_OK) != 0 && errno == ENOENT;
+  const Errc error = attach_locked(wanted);
+  // Who has refused the options must not leave a domain that is volatile for good.
+  if (error != Errc::kOk && is_new && wanted <= Durability::kNone) memory_->remove_new();
+  return error;
+}
+
+// REQUIRES the folder lock.
+Errc DomainImpl::attach_locked(Durability wanted) {
   bool fresh = false;
   const std::uint32_t durability_if_new = wanted > Durability::kNone ? static_cast<std::uint32_t>(wanted) : 0;
   if (const Errc error = memory_->open(folder_, kAddressBase, durability_if_new, &fresh); error != Errc::kOk)
@@ -227,17 +238,22 @@ Errc DomainImpl::recover(const std::string &folder, const RecoverOptions &option
   struct stat control {};
   if (stat(folder.c_str(), &control) != 0 && errno == ENOENT)
     return fail(Errc::kNotADomain, folder + ": no such folder");
-  if (stat((folder + "/tmh.control").c_str(), &control) != 0)
+  if (stat((folder + "/tmh.control").c_str(), &control) != 0) {
+    if (errno != ENOENT && errno != ENOTDIR) return platform::fail_errno(Errc::kIo, folder + "/tmh.control");
     return fail(Errc::kNotADomain, folder + " holds no tmh.control");
+  }
   std::string resolved;
   if (const Errc error = resolve_folder(folder, &resolved); error != Errc::kOk) return error;
   if (const Errc error = page::DomainMemory::check_owner(resolved); error != Errc::kOk) return error;
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(resolved + "/tmh.lock"); error != Errc::kOk) return error;
+  // A volatile one is left as it is: opened and not closed, it would look as if everybody in it had died.
+  bool is_durable = false;
+  if (const Errc error = page::DomainMemory::read_durable(resolved, &is_durable); error != Errc::kOk) return error;
+  if (!is_durable) return fail(Errc::kNotDurable, resolved);
   page::DomainMemory memory;
   bool fresh = false;
   if (const Errc error = memory.open(resolved, kAddressBase, 0, &fresh); error != Errc::kOk) return error;
-  if (!memory.is_durable()) return fail(Errc::kNotDurable, resolved);
   if (!fresh) return fail(Errc::kDomainInUse, resolved);
   DurableDomain durable(memory, DomainOptions{}, GroupCommit{});
   if (const Errc error = durable.recover(options); error != Errc::kOk) return error;

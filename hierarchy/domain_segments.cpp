@@ -31,6 +31,7 @@ std::uint64_t round_up(std::uint64_t bytes) noexcept { return (bytes + kPageByte
 
 Errc check_options(const std::string &file, const SegmentOptions &options) {
   if (file.empty()) return fail(Errc::kBadArgument, "a segment's file has an empty name");
+  if (file.find('\0') != std::string::npos) return fail(Errc::kBadArgument, "a segment's name holds a byte 0");
   if (!page_aligned(options.size_bytes) || !page_aligned(options.max_bytes) || !page_aligned(options.offset_bytes))
     return fail(Errc::kMisalignedLength, file + ": size, maximum and offset are multiples of 4096");
   if (options.size_bytes > storage::kSegmentBytesMax || options.max_bytes > storage::kSegmentBytesMax)
@@ -62,11 +63,20 @@ bool all_zero(const std::byte *bytes, std::size_t count) noexcept {
 }  // namespace
 
 Errc DomainImpl::check_overlap(const std::string &name, std::uint64_t offset, std::uint64_t size) const {
+  storage::SegmentRecordV1 wanted{};
+  std::memcpy(wanted.name, name.data(), name.size());
+  struct stat mine {};
+  const bool exists = stat(memory_->segment_path(wanted).c_str(), &mine) == 0;
   for (const storage::SegmentRecordV1 &record : memory_->control().segments) {
-    if (record.state == 0 || name != record.name) continue;
-    if (offset < record.offset_bytes + record.size_bytes && record.offset_bytes < offset + size)
-      return fail(Errc::kSegmentOverlap,
-                  name + ": bytes from " + std::to_string(record.offset_bytes) + " belong to another segment");
+    if (record.state == 0) continue;
+    if (offset >= record.offset_bytes + record.size_bytes || record.offset_bytes >= offset + size) continue;
+    // Another path to the same file, too: two segments on the same bytes would not see each other's conflicts.
+    struct stat theirs {};
+    if (name != record.name && !(exists && stat(memory_->segment_path(record).c_str(), &theirs) == 0 &&
+                                 theirs.st_dev == mine.st_dev && theirs.st_ino == mine.st_ino))
+      continue;
+    return fail(Errc::kSegmentOverlap, name + ": bytes from " + std::to_string(record.offset_bytes) +
+                                           " belong to another segment, " + record.name);
   }
   return Errc::kOk;
 }
@@ -140,7 +150,7 @@ Errc DomainImpl::make_heap_file(const std::string &path, std::uint64_t size_byte
     storage::Home home;
     if (const Errc error = home.open(temporary, 0, size_bytes, size_bytes, true); error != Errc::kOk) return error;
     if (const Errc error = storage::heap_format(home.base(), size_bytes); error != Errc::kOk)
-      return fail(error, path + ": heap size");
+      return fail(error, path + ": a heap has at least 1 MiB");
     platform::home_written(temporary, 0, home.base(), size_bytes);
     if (const Errc error = home.sync(); error != Errc::kOk) return error;
   }
@@ -153,7 +163,10 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
   const std::string name = std::filesystem::path(file).lexically_normal().string();
   if (name.size() > storage::kSegmentNameBytesMax)
     return fail(Errc::kBadArgument, "a segment's name has at most 175 bytes");
-  if (name.starts_with("tmh."))
+  // Whatever path leads there, through symbolic links, too.
+  std::error_code unknown;
+  const auto real = std::filesystem::weakly_canonical(std::filesystem::path(folder_) / name, unknown);
+  if (name.starts_with("tmh.") || (real.parent_path() == folder_ && real.filename().string().starts_with("tmh.")))
     return fail(Errc::kBadArgument, name + ": names beginning with tmh. belong to the domain");
   auto segment = std::make_shared<SegmentImpl>();
   {

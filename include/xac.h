@@ -1,6 +1,6 @@
 /* xac.h -- LIBXAC: memory-mapped transactions, the C interface of the thesis (table 2.1, sections 2.1 to 2.3).
  *
- * Every function but xMmap, xend and xValidate returns 0 on success and a negative error code otherwise; xStrError() tells what a
+ * A function returns 0 on success and a negative error code otherwise, unless something else is said at it; xStrError() tells what a
  * code means. One transaction per process at a time; nested transactions are subsumed. Link with -lxac.
  * Contexts: none of these may be called in a signal handler. After fork() the child must call xInit() itself.
  * Define XAC_NO_SHORT_NAMES to hide COMMITTED, READ and the other short constants. */

@@ -52,7 +52,7 @@ Errc open_trace(const std::string &folder, std::uint32_t slot, const std::string
   const char *const wanted = std::getenv("TMH_TRACE");
   if (wanted == nullptr || *wanted == 0 || std::strcmp(wanted, "off") == 0) return Errc::kOk;
   if (std::strcmp(wanted, "on") != 0)
-    return fail(Errc::kBadArgument, std::string("TMH_TRACE=") + wanted + "; right values: off, on");
+    return fail(Errc::kBadArgument, std::string("TMH_TRACE='") + wanted + "'; right values: off, on");
   const std::string path = trace_path(folder, slot);
   // A new file: a process that had the slot before may live on, with the old one mapped.
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return fail_errno(Errc::kIo, path);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <random>
 #include <string>
 
@@ -205,6 +206,8 @@ TEST_F(BadInputTest, FolderWithoutAccessIsAPermissionError) {
   as_nobody([&] {
     expect_error(
         Errc::kPermission, [&] { static_cast<void>(open()); }, folder_.path());
+    expect_error(
+        Errc::kPermission, [&] { static_cast<void>(recover(folder_.path())); }, "tmh.control");
   });
 }
 
@@ -441,6 +444,55 @@ TEST_F(BadInputTest, OverlapInOneFileIsRefused) {
       Errc::kSegmentOverlap, [&] { static_cast<void>(domain.map("a.raw", second)); }, "a.raw");
   second.offset_bytes = 8 * kPageBytes;
   EXPECT_TRUE(domain.map("a.raw", second)) << "side by side is no overlap";
+}
+
+TEST_F(BadInputTest, AnotherPathToASegmentsFileIsAnOverlap) {
+  const Domain domain = open();
+  SegmentOptions options = raw_segment(8 * kPageBytes);
+  const Segment kept = domain.map("a.raw", options);
+  const std::string file = domain.folder() + "/a.raw";
+  std::filesystem::create_hard_link(file, domain.folder() + "/hard.raw");
+  std::filesystem::create_symlink("a.raw", domain.folder() + "/soft.raw");
+  const std::string detour = "../" + std::filesystem::path(domain.folder()).filename().string() + "/a.raw";
+  for (const std::string &path : {file, detour, std::string("hard.raw"), std::string("soft.raw")})
+    expect_error(
+        Errc::kSegmentOverlap, [&] { static_cast<void>(domain.map(path, options)); }, path);
+  options.offset_bytes = 8 * kPageBytes;
+  EXPECT_TRUE(domain.map(file, options)) << "side by side is no overlap";
+}
+
+TEST_F(BadInputTest, TheDomainsOwnFilesAreNoSegmentsByAnyPath) {
+  const Domain domain = open();
+  std::filesystem::create_symlink("tmh.state", domain.folder() + "/soft.raw");
+  const std::string detour = "../" + std::filesystem::path(domain.folder()).filename().string() + "/tmh.new";
+  for (const std::string &path : {domain.folder() + "/tmh.control", detour, std::string("soft.raw")})
+    expect_error(
+        Errc::kBadArgument, [&] { static_cast<void>(domain.map(path, raw_segment())); }, "belong to the domain");
+}
+
+TEST_F(BadInputTest, NamesWithAByteZeroAreRefused) {
+  const std::string name("a\0b", 3);
+  expect_error(
+      Errc::kBadArgument, [&] { static_cast<void>(Domain::open(folder_.path() + "/" + name)); }, "byte 0");
+  const Domain domain = open();
+  expect_error(
+      Errc::kBadArgument, [&] { static_cast<void>(domain.map(name, raw_segment())); }, "byte 0");
+}
+
+TEST_F(BadInputTest, ARefusedOpenOfANewFolderLeavesNoDomain) {
+  DomainOptions wrong;
+  wrong.levels = Levels::kHybrid;
+  wrong.detection = Detection::kEager;
+  const std::string folder = folder_.path() + "/new";
+  expect_error(
+      Errc::kLevelsMismatch, [&] { static_cast<void>(Domain::open(folder, wrong)); }, "lazy");
+  EXPECT_FALSE(std::filesystem::exists(folder + "/tmh.control"));
+  DomainOptions strict;
+  strict.durability = Durability::kStrict;
+  const Domain domain = Domain::open(folder, strict);
+  EXPECT_EQ(domain.durability(), Durability::kStrict);
+  expect_error(
+      Errc::kBadArgument, [&] { static_cast<void>(domain.archive(folder + "/tmh.control")); }, "is no folder");
 }
 
 TEST_F(BadInputTest, OtherShapeThanTheSegmentHasIsAMismatch) {

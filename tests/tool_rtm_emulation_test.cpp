@@ -65,7 +65,10 @@ TEST(ToolRtmEmulation, KnobsReachTheProgram) {
 
 TEST(ToolRtmEmulation, WrongKnobsAndProgramsAreRefused) {
   EXPECT_EQ(emulated({"--knob", "ways=none", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "1"}).exit_code, 64);
-  EXPECT_EQ(emulated({"--knob", "ways", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "1"}).exit_code, 3);
+  EXPECT_EQ(emulated({"--knob", "ways", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "1"}).exit_code, 64);
+  const ProgramEnd unknown = emulated({"--knob", "way=1", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "1"});
+  EXPECT_EQ(unknown.exit_code, 64);
+  EXPECT_NE(unknown.err.find("TMH_RTM_EMULATION_WAY is no setting"), std::string::npos) << unknown.err;
   EXPECT_EQ(emulated({"--", "./no-such-program"}).exit_code, 3);
   EXPECT_EQ(emulated({}).exit_code, 64);
 }

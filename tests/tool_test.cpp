@@ -179,6 +179,25 @@ TEST_F(Tool, WrongCommandLinesEndWith64) {
   EXPECT_FALSE(std::filesystem::exists(domain()));
 }
 
+TEST_F(Tool, AWordThatIsNotKnownIsNamed) {
+  for (const Words &words : std::vector<Words>{{"unknown"}, {"log", "unknown"}, {"stat", "--unknown"}})
+    EXPECT_NE(tmh(words).err.find("unknown"), std::string::npos) << ::testing::PrintToString(words);
+  EXPECT_NE(tmh({}).err.find("subcommand is required"), std::string::npos);
+}
+
+TEST_F(Tool, NamesOfSegmentsDoNothingToTheTerminal) {
+  {
+    const Domain opened = Domain::open(domain());
+    (void)opened.map("\x1b[31m\nred.db");
+  }
+  for (const char *command : {"info", "check"}) {
+    const ProgramEnd end = tmh({command, domain()});
+    EXPECT_EQ(end.out.find('\x1b'), std::string::npos) << end.out;
+    EXPECT_NE(end.out.find("\\x1b[31m\\x0ared.db"), std::string::npos) << end.out;
+  }
+  EXPECT_EQ(tmh_json({"info", domain()})["segments"][0]["name"], "\x1b[31m\nred.db");
+}
+
 TEST_F(Tool, HelpHasAnExampleAndTheExitCodes) {
   for (const std::string &name : kAll) {
     Words words = to_command(name, domain());
@@ -205,6 +224,8 @@ TEST_F(Tool, AVolatileDomainIsLookedAtAndNothingElse) {
   for (const std::string &name : kAll) {
     if (name != "info" && name != "check" && name != "stat")
       expect_refused(to_command(name, domain()), "kNotDurable", 3);
+    // Who is refused has not opened it, or it would look as if everybody in it had died.
+    EXPECT_FALSE(std::filesystem::exists(domain() + "/tmh.state")) << name;
   }
   const json info = tmh_json({"info", domain()});
   EXPECT_EQ(info["durability"], "none");

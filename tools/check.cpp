@@ -231,7 +231,8 @@ Exit run(const CheckCommand &command) {
                {"parts", std::move(list)}});
   } else {
     std::string out;
-    for (const Part &part : parts) out += fmt::format("{:10} {}: {}\n", to_string(part.state), part.name, part.message);
+    for (const Part &part : parts)
+      out += fmt::format("{:10} {}: {}\n", to_string(part.state), printable(part.name), printable(part.message));
     print(out);
   }
   return exit_of(worst);

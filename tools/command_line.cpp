@@ -104,6 +104,14 @@ class CommandLine {
       app_.parse(argc, argv);
     } catch (const CLI::Success &asked) {  // --help, --version
       return app_.exit(asked);
+    } catch (const CLI::RequiredError &error) {
+      // CLI11 looks for what is missing first, and then does not name the word that it did not know.
+      const std::vector<std::string> unknown = app_.remaining(true);
+      if (unknown.empty())
+        (void)app_.exit(error);
+      else
+        (void)app_.exit(CLI::ExtrasError(unknown));
+      return static_cast<int>(Exit::kUsage);
     } catch (const CLI::ParseError &error) {
       (void)app_.exit(error);
       return static_cast<int>(Exit::kUsage);
@@ -296,7 +304,11 @@ class CommandLine {
     sub->add_flag("--native", rtm_emulate_.native, "leave a processor alone that has RTM");
     sub->add_option("--knob", rtm_emulate_.knobs, "NAME=VALUE, see tmh-rtm-emulation(7); may be repeated")
         ->expected(1)
-        ->take_all();
+        ->take_all()
+        ->check([](const std::string &text) {
+          const std::size_t equals = text.find('=');
+          return equals == std::string::npos || equals == 0 ? text + " is not NAME=VALUE" : std::string();
+        });
     sub->add_option("--domain", rtm_emulate_.domain,
                     "file that several such programs share, when they share memory in which they commit");
     sub->footer(

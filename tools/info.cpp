@@ -203,7 +203,7 @@ std::string segments_text(const Json &segments) {
   for (const Json &one : segments)
     out +=
         fmt::format("            {} {}: {}, {} of at most {}, {} on disk, at {}\n", number(one, "number"),
-                    text(one, "name"), text(one, "layout"), bytes_text(number(one, "size_bytes")),
+                    printable(text(one, "name")), text(one, "layout"), bytes_text(number(one, "size_bytes")),
                     bytes_text(number(one, "max_bytes")), bytes_text(number(one, "disk_bytes")), text(one, "address"));
   return out;
 }

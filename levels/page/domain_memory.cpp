@@ -40,7 +40,25 @@ Errc make_folder(const std::string &folder) noexcept {
   return Errc::kOk;
 }
 
+// The whole file, verified.
+Errc read_control(const std::string &file, std::string *bytes) noexcept {
+  if (const Errc error = platform::read_file(file, 2 * storage::kControlBytes, bytes); error != Errc::kOk) return error;
+  std::string why;
+  if (const Errc error = storage::verify_control(bytes->data(), bytes->size(), &why); error != Errc::kOk)
+    return fail(error, file + ": " + why);
+  return Errc::kOk;
+}
+
 }  // namespace
+
+Errc DomainMemory::read_durable(const std::string &folder, bool *is_durable) noexcept {
+  std::string bytes;
+  if (const Errc error = read_control(folder + "/tmh.control", &bytes); error != Errc::kOk) return error;
+  storage::ControlHeaderV1 header;
+  std::memcpy(&header, bytes.data() + offsetof(storage::ControlFile, header), sizeof header);
+  *is_durable = header.durability != 0;
+  return Errc::kOk;
+}
 
 Errc DomainMemory::check_owner(const std::string &folder) noexcept {
   struct stat info {};
@@ -78,11 +96,7 @@ Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durabi
     if (const Errc error = platform::replace_file(file, made.get(), sizeof *made); error != Errc::kOk) return error;
   }
   std::string bytes;
-  if (const Errc error = platform::read_file(file, 2 * storage::kControlBytes, &bytes); error != Errc::kOk)
-    return error;
-  std::string why;
-  if (const Errc error = storage::verify_control(bytes.data(), bytes.size(), &why); error != Errc::kOk)
-    return fail(error, file + ": " + why);
+  if (const Errc error = read_control(file, &bytes); error != Errc::kOk) return error;
   if (const Errc error = control_file_.open(file, storage::kControlBytes, storage::kControlBytes, Blocks::kAllocated);
       error != Errc::kOk)
     return error;
@@ -209,6 +223,11 @@ void DomainMemory::remove_rebuildable_files() noexcept {
       unlink(file.c_str());
   }
   ChangedPages::remove_files(folder_);
+}
+
+void DomainMemory::remove_new() noexcept {
+  remove_rebuildable_files();
+  unlink(path("tmh.control").c_str());
 }
 
 void DomainMemory::close(bool remove_rebuildable) noexcept {

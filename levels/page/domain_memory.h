@@ -37,6 +37,10 @@ class DomainMemory {
  public:
   // kWrongOwner when another user's domain lies there and we may not write it.
   [[nodiscard]] static Errc check_owner(const std::string &folder) noexcept;
+  // Removes the files of a volatile domain that this object's open() has just made. REQUIRES the folder lock.
+  void remove_new() noexcept;
+  // Is the existing domain in `folder` durable? Leaves it as it is, other than open(). Errors: those of its control file.
+  [[nodiscard]] static Errc read_durable(const std::string &folder, bool *is_durable) noexcept;
   // Opens or creates the domain. `fresh`: no living participant was found, so the caller decides the detection mode.
   // durability: of a domain that is created now (ControlHeaderV1::durability).
   [[nodiscard]] Errc open(const std::string &folder, std::uint64_t address_base, std::uint32_t durability,

@@ -49,6 +49,30 @@ bool parse_number(const char *text, std::size_t bytes, std::uint64_t *value) noe
   return errno == 0 && *end == 0 && (bytes == 8 || *value >> bytes * 8 == 0);
 }
 
+// A misspelled knob would leave the default in its place, and nobody would notice.
+bool is_known(const char *name, std::size_t bytes) noexcept {
+  const auto is = [name, bytes](const char *known) {
+    return std::strlen(known) == bytes && std::strncmp(known, name, bytes) == 0;
+  };
+  for (const Spelling &spelling : kSpellings)
+    if (is(spelling.name)) return true;
+  return is("DOMAIN") || is("LIBRARY") || is("STATS");
+}
+
+bool knows_environment() noexcept {
+  constexpr char kPrefix[] = "TMH_RTM_EMULATION_";
+  constexpr std::size_t kPrefixBytes = sizeof kPrefix - 1;
+  for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (std::strncmp(*entry, kPrefix, kPrefixBytes) != 0) continue;
+    const std::size_t bytes = std::strcspn(*entry, "=");
+    if (is_known(*entry + kPrefixBytes, bytes - kPrefixBytes)) continue;
+    std::fprintf(stderr, "tmh-rtm-emulation: %.*s is no setting; tmh-rtm-emulation(7) lists them\n",
+                 static_cast<int>(bytes), *entry);
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Knobs default_knobs() noexcept {
@@ -75,6 +99,7 @@ bool is_valid(const Knobs &knobs) noexcept {
 }
 
 bool parse_environment(Knobs *knobs) noexcept {
+  if (!knows_environment()) return false;
   for (const Spelling &spelling : kSpellings) {
     char name[64];
     std::snprintf(name, sizeof name, "TMH_RTM_EMULATION_%s", spelling.name);
