@@ -133,7 +133,8 @@ TEST_F(LatencyOfDomain, CommitsOfLevelOneAreCountedForTheirParticipantAndOutlive
   const json before = stat();
   EXPECT_EQ(before.at("total").at("line_commits"), 40);
   work(open, segment);
-  for (const json &one : stat().at("participants")) {
+  const json after = stat();
+  for (const json &one : after.at("participants")) {
     if (one.at("pid") != getpid()) continue;
     EXPECT_EQ(one.at("counters").at("line_commits"), 20) << "and not those of who had the context before";
     EXPECT_EQ(one.at("counters").at("line_aborts").at("user"), 1);
