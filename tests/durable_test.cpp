@@ -439,7 +439,7 @@ TEST_F(DurableTest, ABackupTakenUnderLoadIsConsistent) {
     {  // closed again before the fork: this one's threads end
       Domain domain = Domain::open(path(), durable_options(Durability::kBuffered));
       const Segment segment = domain.map("a.db", raw_pages(128));
-      while (query(domain, [&] { return word_of(segment, 0); }) == 0) usleep(1000);
+      EXPECT_TRUE(poll_until([&] { return query(domain, [&] { return word_of(segment, 0); }) != 0; }));
       domain.backup(copy);
       domain.close();
     }

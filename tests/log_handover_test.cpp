@@ -66,7 +66,7 @@ void make_unequal(LogState *state, const std::vector<int> &cpus) {
 class LogHandoverTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (cpus_.size() < 2) GTEST_SKIP() << "SKIPPED: a hand-over needs two processors";
+    if (cpus_.size() < 2) GTEST_SKIP() << "a hand-over needs two processors";
   }
   std::vector<int> cpus_ = two_cpus();
   std::unique_ptr<LogState> state_ = std::make_unique<LogState>();

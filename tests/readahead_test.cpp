@@ -28,9 +28,9 @@ class ReadaheadTest : public testing::Test {
     ASSERT_TRUE(file_);
     ASSERT_EQ(ftruncate(file_.get(), 64 * kMiB), 0);
     if (fallocate(file_.get(), 0, 0, 24 * kMiB) != 0 || fallocate(file_.get(), 0, 32 * kMiB, 24 * kMiB) != 0)
-      GTEST_SKIP() << "SKIPPED: the temporary folder's file system does not allocate blocks ahead";
+      GTEST_SKIP() << "the temporary folder's file system does not allocate blocks ahead";
     if (readahead_bytes(file_.get(), 0) == kReadaheadAnywhere)
-      GTEST_SKIP() << "SKIPPED: the temporary folder's file system does not list a file's extents";
+      GTEST_SKIP() << "the temporary folder's file system does not list a file's extents";
   }
   test::TempFolder folder_;
   FileDescriptor file_;

@@ -16,6 +16,7 @@
 
 #include <tmh/tmh.hpp>
 
+#include "tests/support/asleep.h"
 #include "tests/support/children.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
@@ -135,9 +136,12 @@ TEST_P(UnmapThreadsTest, ChildForkedDuringAnUnmapIsDetached) {
       });
     });
     EXPECT_TRUE(poll_until([&] { return inside.load(); }));
-    Thread unmaps([&] { domain_.unmap(second_); });
-    std::this_thread::sleep_for(
-        std::chrono::milliseconds(20));  // most likely it waits by then; if not, this shows nothing
+    std::atomic<pid_t> unmaps_id{0};
+    Thread unmaps([&] {
+      unmaps_id = gettid();
+      domain_.unmap(second_);
+    });
+    await_asleep(unmaps_id);
     const pid_t child = fork();
     if (child == 0) {
       alarm(20);  // it waits

@@ -5,11 +5,12 @@
 #include <time.h>
 
 #include <algorithm>
-#include <fstream>
+#include <string>
 
 #include <gtest/gtest.h>
 
 #include "platform/futex.h"
+#include "tests/support/asleep.h"
 
 namespace tmh::test {
 
@@ -24,14 +25,6 @@ std::chrono::nanoseconds processor_time_of(pid_t pid) {
   return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
 }
 
-bool is_asleep(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');
-  return name_end != std::string::npos && line.substr(name_end, 3) == ") S";
-}
-
 // A process's own time, slept or with a processor. On a loaded machine it may be short of processors or disks for longer than any limit.
 class OwnTime {
  public:
@@ -39,7 +32,8 @@ class OwnTime {
   [[nodiscard]] std::chrono::nanoseconds look() {
     constexpr std::chrono::nanoseconds kLookMax{2 * kLookNs / 20};  // who looks may be short of them, too
     const auto now = Clock::now();
-    if (is_asleep(pid_)) slept_ += std::min<std::chrono::nanoseconds>(now - last_look_, kLookMax);
+    if (is_asleep("/proc/" + std::to_string(pid_)))
+      slept_ += std::min<std::chrono::nanoseconds>(now - last_look_, kLookMax);
     last_look_ = now;
     return slept_ + processor_time_of(pid_) - start_;
   }
