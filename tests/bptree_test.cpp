@@ -86,7 +86,7 @@ TEST(BPlusTree, InvariantsFindSwappedKeys) {
   std::swap(leaf->slots[3], leaf->slots[4]);
   EXPECT_NE(tree.invariants(), "");
   std::swap(leaf->slots[3], leaf->slots[4]);
-  leaf->order[5] = leaf->order[6];
+  leaf->order.rotate_up(5, 6);
   EXPECT_NE(tree.invariants(), "");
 }
 

@@ -40,6 +40,34 @@ template <std::size_t kBlockBytes>
 using BlockTree = trees::BPlusTree<std::uint64_t, Value, kBlockBytes, allocator<std::byte>>;
 using CoTree = trees::CoBTree<std::uint64_t, Value, allocator<std::byte>>;
 
+// A value whose words level 1 sees.
+struct FieldValue {
+  static constexpr std::size_t kWords = kValueBytes / sizeof(std::uint64_t);
+  field<std::uint64_t> words[kWords];
+  FieldValue &operator=(const Value &value) {
+    for (std::size_t i = 0; i < kWords; ++i) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, value.data() + i * sizeof word, sizeof word);
+      words[i] = word;
+    }
+    return *this;
+  }
+  // REQUIRES: level 2.
+  [[nodiscard]] const char *data() const noexcept { return reinterpret_cast<const char *>(words); }
+};
+template <std::size_t kBlockBytes>
+using FieldBlockTree = trees::BPlusTree<std::uint64_t, FieldValue, kBlockBytes, pool_allocator<std::byte>,
+                                        trees::ValuePlace::kBeside, field>;
+using FieldCoTree =
+    trees::CoBTree<std::uint64_t, FieldValue, pool_allocator<std::byte>, trees::ValuePlace::kBeside, field>;
+
+template <class Map>
+constexpr BodyKind kBodyOf = BodyKind::kPlain;
+template <>
+constexpr BodyKind kBodyOf<FieldCoTree> = BodyKind::kInstrumented;
+template <std::size_t kBlockBytes>
+constexpr BodyKind kBodyOf<FieldBlockTree<kBlockBytes>> = BodyKind::kInstrumented;
+
 void insert(StdMap *map, const Record &record) { map->emplace(record.key, record.value); }
 template <class Tree>
 void insert(Tree *tree, const Record &record) {
@@ -59,7 +87,7 @@ class TmhSession final : public Session {
         domain_(open_domain(mode, folder)),
         segment_(domain_.map("map.db")),
         map_(segment_.root<Map>("map")),
-        site_(domain_, "inserts", {}, BodyKind::kPlain) {}
+        site_(domain_, "inserts", {}, kBodyOf<Map>) {}
   ~TmhSession() override {
     std::error_code ignored;  // what was committed is durable, or was never promised to be
     (void)domain_.close(ignored);
@@ -196,9 +224,11 @@ std::span<const std::size_t> tree_block_sizes() noexcept { return kBlockSizes; }
 void add_tmh(Contestants *all) {
   using Tree = BlockTree<kPageBytes>;
   add<Tree>(all, "tmh", Durability::kStrict);
+  add<FieldBlockTree<kPageBytes>>(all, "tmh-fields", Durability::kStrict, Levels::kHybrid);
   add<StdMap>(all, "tmh-std-map", Durability::kStrict);
   add<Tree>(all, "tmh-buffered", Durability::kBuffered);
   add<Tree>(all, "tmh-none", Durability::kNone);
+  add<FieldBlockTree<kPageBytes>>(all, "tmh-fields-none", Durability::kNone, Levels::kHybrid);
   all->push_back(std::make_unique<TmhArray>("tmh-lines", "never"));
   all->push_back(std::make_unique<TmhArray>("tmh-pages", "always"));
 }
@@ -208,6 +238,8 @@ void add_tmh_trees(Contestants *all, Durability durability, std::size_t block_by
   add<CoTree>(all, "tmh-cobtree", durability);
   add_block_tree(all, "tmh-hybrid-bptree", block_bytes, durability, Levels::kHybrid);
   add<CoTree>(all, "tmh-hybrid-cobtree", durability, Levels::kHybrid);
+  add<FieldBlockTree<kPageBytes>>(all, "tmh-fields-bptree", durability, Levels::kHybrid);
+  add<FieldCoTree>(all, "tmh-fields-cobtree", durability, Levels::kHybrid);
 }
 
 }  // namespace tmh::bench

@@ -19,6 +19,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <iterator>
 #include <memory>
 #include <new>
@@ -40,18 +41,20 @@ template <class Key, class Value, std::size_t kBlockBytes = 4096, class Allocato
           ValuePlace kPlace = (kBlockBytes / (sizeof(typename KeyForm<Key>::Stored) + sizeof(Value)) >= kSlotsMin &&
                                std::is_trivially_copyable_v<Value>)
                                   ? ValuePlace::kInSlot
-                                  : ValuePlace::kBeside>
+                                  : ValuePlace::kBeside,
+          template <class> class Field = PlainField>
 class BPlusTree {
   using Form = KeyForm<Key>;
   using Stored = typename Form::Stored;
-  using Rows = Records<Key, Value, Allocator, kPlace>;
+  using Rows = Records<Field, Key, Value, Allocator, kPlace>;
   using SlotType = typename Rows::SlotType;
+  using Fresh = typename Rows::Fresh;
   using NodeBlock = Block<kBlockBytes>;
 
  public:
   using View = typename Form::View;
-  using LeafNode = Leaf<SlotType, sizeof(NodeBlock)>;
-  using InnerNode = Inner<Stored, sizeof(NodeBlock)>;
+  using LeafNode = Leaf<Field, SlotType, sizeof(NodeBlock)>;
+  using InnerNode = Inner<Field, Stored, sizeof(NodeBlock)>;
   using allocator_type = Allocator;
   static_assert(sizeof(LeafNode) <= sizeof(NodeBlock) && sizeof(InnerNode) <= sizeof(NodeBlock));
   static_assert(alignof(LeafNode) <= alignof(NodeBlock) && alignof(InnerNode) <= alignof(NodeBlock));
@@ -69,15 +72,15 @@ class BPlusTree {
     using pointer = void;
     using reference = Record;
     Iterator() = default;
-    [[nodiscard]] Record operator*() const noexcept {
+    [[nodiscard]] Record operator*() const {
       SlotType &slot = leaf_->at(position_);
       return {Form::view(slot.key), Rows::value_of(slot)};
     }
-    Iterator &operator++() noexcept {
+    Iterator &operator++() {
       if (++position_ == leaf_->count) *this = Iterator(leaf_->next, 0);
       return *this;
     }
-    Iterator operator++(int) noexcept { return std::exchange(*this, ++Iterator(*this)); }
+    Iterator operator++(int) { return std::exchange(*this, ++Iterator(*this)); }
     friend bool operator==(const Iterator &, const Iterator &) = default;
 
    private:
@@ -87,35 +90,38 @@ class BPlusTree {
     std::size_t position_ = 0;
   };
 
-  explicit BPlusTree(const Allocator &allocator = Allocator()) : allocator_(allocator), root_(make_node<LeafNode>()) {}
+  explicit BPlusTree(const Allocator &allocator = Allocator()) : allocator_(allocator), root_(make_leaf()) {}
   ~BPlusTree() { drop_below(root_, height_); }
   BPlusTree(const BPlusTree &) = delete;
   BPlusTree &operator=(const BPlusTree &) = delete;
 
   // False, and nothing changed: the key is there already.
-  bool insert(const View &key, const Value &value) {
+  template <class From = Value>
+  bool insert(const View &key, const From &value) {
     Path path;
     const Place place = find_place(key, &path);
     if (place.found) return false;
     // All that can fail, first: the record, then what a full leaf needs.
-    SlotType slot = Rows::make(key, value, allocator_);
+    const Fresh fresh = Rows::make(key, value, allocator_);
     if (place.leaf->count < LeafNode::kSlots) {
-      place.leaf->insert(place.position, slot);
+      place.leaf->insert(place.position, fresh);
       return true;
     }
+    Spares spares(this);
+    const std::size_t cut = cut_of(*place.leaf, place.position);
     try {
-      Spares spares(this);
-      const std::size_t cut = cut_of(*place.leaf, place.position);
       spares.provide(path, cut == place.leaf->count ? key : Form::view(place.leaf->at(cut).key));
-      split_leaf(&spares, path, place, slot);
-    } catch (...) {
-      Rows::drop(slot, allocator_);
+    } catch (const std::exception &) {
+      spares.give_back();
+      Rows::drop(fresh, allocator_);
       throw;
     }
+    split_leaf(&spares, path, place, fresh);
+    spares.give_back();
     return true;
   }
 
-  [[nodiscard]] Value *find(const View &key) const noexcept {
+  [[nodiscard]] Value *find(const View &key) const {
     const Place place = find_place(key, nullptr);
     return place.found ? &Rows::value_of(place.leaf->at(place.position)) : nullptr;
   }
@@ -132,25 +138,27 @@ class BPlusTree {
   }
 
   void clear() {
-    auto *leaf = make_node<LeafNode>();
-    drop_below(std::exchange(root_, leaf), std::exchange(height_, 0));
+    LeafNode *leaf = make_leaf();
+    drop_below(root_, height_);
+    root_ = leaf;
+    height_ = 0;
   }
 
-  [[nodiscard]] bool empty() const noexcept { return height_ == 0 && static_cast<LeafNode *>(root_)->count == 0; }
+  [[nodiscard]] bool empty() const { return height_ == 0 && first()->count == 0; }
   // Walks along the leaves.
-  [[nodiscard]] std::size_t size() const noexcept {
+  [[nodiscard]] std::size_t size() const {
     std::size_t records = 0;
-    for (const LeafNode *leaf = first_leaf(root_, height_); leaf != nullptr; leaf = leaf->next) records += leaf->count;
+    for (const LeafNode *leaf = first(); leaf != nullptr; leaf = leaf->next) records += leaf->count;
     return records;
   }
-  [[nodiscard]] std::uint32_t height() const noexcept { return height_; }
+  [[nodiscard]] std::uint32_t height() const { return height_; }
   // The leaves, from here along LeafNode::next: for tools that look at nodes.
-  [[nodiscard]] LeafNode *first() const noexcept { return first_leaf(root_, height_); }
+  [[nodiscard]] LeafNode *first() const { return first_leaf(root_, height_); }
 
-  [[nodiscard]] Iterator begin() const noexcept { return empty() ? end() : Iterator(first_leaf(root_, height_), 0); }
+  [[nodiscard]] Iterator begin() const { return empty() ? end() : Iterator(first(), 0); }
   [[nodiscard]] Iterator end() const noexcept { return {}; }
   // The first record whose key is not before `key`.
-  [[nodiscard]] Iterator lower_bound(const View &key) const noexcept {
+  [[nodiscard]] Iterator lower_bound(const View &key) const {
     const Place place = find_place(key, nullptr);
     return place.position < place.leaf->count ? Iterator(place.leaf, place.position) : Iterator(place.leaf->next, 0);
   }
@@ -198,9 +206,14 @@ class BPlusTree {
   [[nodiscard]] Node *make_node() {
     return ::new (static_cast<void *>(Rebound<NodeBlock>(allocator_).allocate(1))) Node;
   }
-  void drop_node(void *node) noexcept { Rebound<NodeBlock>(allocator_).deallocate(static_cast<NodeBlock *>(node), 1); }
+  [[nodiscard]] LeafNode *make_leaf() {
+    auto *leaf = make_node<LeafNode>();
+    leaf->clear();
+    return leaf;
+  }
+  void drop_node(void *node) { Rebound<NodeBlock>(allocator_).deallocate(static_cast<NodeBlock *>(node), 1); }
 
-  void drop_below(void *node, std::uint32_t height) noexcept {
+  void drop_below(void *node, std::uint32_t height) {
     if (height == 0) {
       const auto *leaf = static_cast<LeafNode *>(node);
       for (std::size_t i = 0; i < leaf->count; ++i) Rows::drop(leaf->at(i), allocator_);
@@ -212,17 +225,17 @@ class BPlusTree {
     drop_node(node);
   }
 
-  [[nodiscard]] static LeafNode *first_leaf(void *node, std::uint32_t height) noexcept {
+  [[nodiscard]] static LeafNode *first_leaf(void *node, std::uint32_t height) {
     for (; height > 0; --height) node = static_cast<InnerNode *>(node)->children[0];
     return static_cast<LeafNode *>(node);
   }
-  [[nodiscard]] static LeafNode *last_leaf(void *node, std::uint32_t height) noexcept {
+  [[nodiscard]] static LeafNode *last_leaf(void *node, std::uint32_t height) {
     for (; height > 0; --height) node = static_cast<InnerNode *>(node)->children[static_cast<InnerNode *>(node)->count];
     return static_cast<LeafNode *>(node);
   }
 
   // path: null when nobody needs it.
-  [[nodiscard]] Place find_place(const View &key, Path *path) const noexcept {
+  [[nodiscard]] Place find_place(const View &key, Path *path) const {
     void *node = root_;
     for (std::uint32_t level = 0; level < height_; ++level) {
       auto *inner = static_cast<InnerNode *>(node);
@@ -251,19 +264,18 @@ class BPlusTree {
     return {leaf, low, false};
   }
 
-  // Memory for the splits of one insert, all before the first change; what is left over goes back.
+  // Memory for the splits of one insert, all before the first change.
   class Spares {
    public:
     explicit Spares(BPlusTree *tree) noexcept : tree_(tree) {}
-    Spares(const Spares &) = delete;
-    Spares &operator=(const Spares &) = delete;
-    ~Spares() {
+    // What is left. Not a destructor's: when the attempt has ended nothing may be touched, and nothing is left.
+    void give_back() {
       if (leaf_ != nullptr) tree_->drop_node(leaf_);
       while (inner_count_ > 0) tree_->drop_node(inners_[--inner_count_]);
     }
     // A leaf, an inner node for each full ancestor, one more when the root splits too, and the separator.
     void provide(const Path &path, const View &separator) {
-      leaf_ = tree_->make_node<LeafNode>();
+      leaf_ = tree_->make_leaf();
       std::size_t level = tree_->height_;
       for (; level > 0 && path[level - 1].node->count == InnerNode::kKeys; --level) add_inner();
       if (level == 0) {
@@ -290,24 +302,24 @@ class BPlusTree {
 
   // Where a full leaf is cut when a record comes to `position`: in the middle; at its end when records arrive in order, so that
   // leaves stay full then.
-  [[nodiscard]] static std::size_t cut_of(const LeafNode &leaf, std::size_t position) noexcept {
+  [[nodiscard]] static std::size_t cut_of(const LeafNode &leaf, std::size_t position) {
     return leaf.next == nullptr && position == leaf.count ? position : leaf.count / 2U;
   }
 
-  void split_leaf(Spares *spares, const Path &path, const Place &place, const SlotType &slot) noexcept {
+  void split_leaf(Spares *spares, const Path &path, const Place &place, const Fresh &fresh) {
     const std::size_t cut = cut_of(*place.leaf, place.position);
     LeafNode *right = spares->take_leaf();
     const bool goes_right = cut == place.leaf->count || place.position > cut;
     place.leaf->split(cut, right);
     if (goes_right)
-      right->insert(place.position - cut, slot);
+      right->insert(place.position - cut, fresh);
     else
-      place.leaf->insert(place.position, slot);
+      place.leaf->insert(place.position, fresh);
     insert_child(spares, path, spares->separator(), right);
   }
 
   // `key` and the node to its right go to the parents, which split as far up as they are full.
-  void insert_child(Spares *spares, const Path &path, Stored key, void *right) noexcept {
+  void insert_child(Spares *spares, const Path &path, Stored key, void *right) {
     for (std::size_t level = height_; level > 0; --level) {
       auto [node, position] = path[level - 1];
       if (node->count < InnerNode::kKeys) {
@@ -333,7 +345,7 @@ class BPlusTree {
   }
 
   // The empty leaf leaves the chain, and with it the ancestors that have no other child. Of the whole tree one leaf stays.
-  void unlink_leaf(const Path &path, LeafNode *leaf) noexcept {
+  void unlink_leaf(const Path &path, LeafNode *leaf) {
     std::size_t level = height_;
     while (level > 0 && path[level - 1].node->count == 0) --level;
     if (level > 0) {
@@ -351,10 +363,10 @@ class BPlusTree {
       root_ = leaf;
       height_ = 0;
     }
-    while (height_ > 0 && static_cast<InnerNode *>(root_)->count == 0) {
-      void *only = static_cast<InnerNode *>(root_)->children[0];
-      drop_node(std::exchange(root_, only));
-      --height_;
+    for (void *root = root_; height_ > 0 && static_cast<InnerNode *>(root)->count == 0; --height_) {
+      void *only = static_cast<InnerNode *>(root)->children[0];
+      drop_node(root);
+      root_ = root = only;
     }
   }
 
@@ -364,7 +376,7 @@ class BPlusTree {
     const LeafNode *last = nullptr;
 
     // Keys below `node` are not before *low and before *high, where these are given.
-    void below(const void *node, std::uint32_t height, const Stored *low, const Stored *high, bool must_hold) {
+    void below(const void *node, std::uint32_t height, const Field<Stored> *low, const Field<Stored> *high, bool must_hold) {
       if (height == 0) return leaf(*static_cast<const LeafNode *>(node), low, high, must_hold);
       const auto &inner = *static_cast<const InnerNode *>(node);
       if (inner.count > InnerNode::kKeys) return fail("an inner node counts more keys than fit");
@@ -374,11 +386,12 @@ class BPlusTree {
         below(inner.children[i], height - 1, i == 0 ? low : &inner.keys[i - 1],
               i == inner.count ? high : &inner.keys[i], must_hold);
     }
-    void leaf(const LeafNode &node, const Stored *low, const Stored *high, bool must_hold) {
+    void leaf(const LeafNode &node, const Field<Stored> *low, const Field<Stored> *high, bool must_hold) {
       if (must_hold && node.count == 0) return fail("an empty leaf");
       if (node.count > LeafNode::kSlots) return fail("a leaf counts more records than fit");
       std::array<bool, LeafNode::kSlots> seen{};
-      for (const auto slot : node.order) {
+      for (std::size_t i = 0; i < LeafNode::kSlots; ++i) {
+        const std::size_t slot = node.order[i];
         if (slot >= LeafNode::kSlots || std::exchange(seen[slot], true))
           return fail("a leaf's order is no permutation");
       }
@@ -387,7 +400,7 @@ class BPlusTree {
       if (last != nullptr && last->next != &node) fail("a leaf is not the next one of the leaf before it");
       last = &node;
     }
-    void in_range(const Stored &key, const Stored *low, const Stored *high, const char *what) {
+    void in_range(const Stored &key, const Field<Stored> *low, const Field<Stored> *high, const char *what) {
       const bool too_low = low != nullptr && Form::compare(Form::view(key), *low) < 0;
       const bool too_high = high != nullptr && Form::compare(Form::view(key), *high) >= 0;
       if (too_low || too_high) fail(std::string(what) + " lies beyond its ancestors' separators");
@@ -401,8 +414,8 @@ class BPlusTree {
   };
 
   Allocator allocator_;
-  void *root_;
-  std::uint32_t height_ = 0;
+  Field<void *> root_;
+  Field<std::uint32_t> height_ = 0;
 };
 
 }  // namespace trees

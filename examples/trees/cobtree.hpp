@@ -25,6 +25,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -43,17 +44,18 @@ inline constexpr std::size_t kMovedValueBytesMax = 64;
 template <class Key, class Value, class Allocator = std::allocator<std::byte>,
           ValuePlace kPlace = (sizeof(Value) <= kMovedValueBytesMax && std::is_trivially_copyable_v<Value>)
                                   ? ValuePlace::kInSlot
-                                  : ValuePlace::kBeside>
+                                  : ValuePlace::kBeside,
+          template <class> class Field = PlainField>
 class CoBTree {
   static_assert(std::is_trivially_copyable_v<Key>, "separators are copies of keys");
-  using Rows = Records<Key, Value, Allocator, kPlace>;
+  using Rows = Records<Field, Key, Value, Allocator, kPlace>;
 
  public:
   using SlotType = typename Rows::SlotType;
   using allocator_type = Allocator;
   static constexpr std::size_t kSlots = 31;  // with the count, 512 bytes for slots of 16
   struct alignas(kLineBytes) Segment {
-    std::uint64_t count = 0;
+    Field<std::uint64_t> count;
     SlotType slots[kSlots];
   };
 
@@ -70,18 +72,18 @@ class CoBTree {
     using pointer = void;
     using reference = Record;
     Iterator() = default;
-    [[nodiscard]] Record operator*() const noexcept {
+    [[nodiscard]] Record operator*() const {
       const SlotType &slot = segment_->slots[position_];
       return {slot.key, Rows::value_of(slot)};
     }
-    Iterator &operator++() noexcept {
+    Iterator &operator++() {
       if (++position_ == segment_->count) {
         ++segment_;
         position_ = 0;
       }
       return *this;
     }
-    Iterator operator++(int) noexcept { return std::exchange(*this, ++Iterator(*this)); }
+    Iterator operator++(int) { return std::exchange(*this, ++Iterator(*this)); }
     friend bool operator==(const Iterator &, const Iterator &) = default;
 
    private:
@@ -93,33 +95,35 @@ class CoBTree {
     std::uint64_t position_ = 0;
   };
 
-  explicit CoBTree(const Allocator &allocator = Allocator()) : allocator_(allocator), array_(make_array(0)) {}
+  explicit CoBTree(const Allocator &allocator = Allocator()) : allocator_(allocator) { array_ = make_array(0); }
   ~CoBTree() { drop_all(); }
   CoBTree(const CoBTree &) = delete;
   CoBTree &operator=(const CoBTree &) = delete;
 
   // False, and nothing changed: the key is there already. Moves records: pointers to values stay good only where these lie beside.
-  bool insert(const Key &key, const Value &value) {
+  template <class From = Value>
+  bool insert(const Key &key, const From &value) {
     Place place = find_place(key);
     if (place.found) return false;
-    const SlotType slot = Rows::make(key, value, allocator_);
+    const typename Rows::Fresh fresh = Rows::make(key, value, allocator_);
     if (segment(place.segment).count == kSlots) {
       try {
         make_room(place.segment);
-      } catch (...) {
-        Rows::drop(slot, allocator_);
+      } catch (const std::exception &) {
+        Rows::drop(fresh, allocator_);
         throw;
       }
       place = find_place(key);
     }
     Segment &home = segment(place.segment);
-    std::copy_backward(home.slots + place.position, home.slots + home.count, home.slots + home.count + 1);
-    home.slots[place.position] = slot;
-    ++home.count;
+    const std::uint64_t used = home.count;
+    std::copy_backward(home.slots + place.position, home.slots + used, home.slots + used + 1);
+    home.slots[place.position].set(fresh);
+    home.count = used + 1;
     return true;
   }
 
-  [[nodiscard]] Value *find(const Key &key) const noexcept {
+  [[nodiscard]] Value *find(const Key &key) const {
     const Place place = find_place(key);
     return place.found ? &Rows::value_of(segment(place.segment).slots[place.position]) : nullptr;
   }
@@ -148,23 +152,23 @@ class CoBTree {
     array_ = empty;
   }
 
-  [[nodiscard]] bool empty() const noexcept { return array_.levels == 0 && segment(0).count == 0; }
+  [[nodiscard]] bool empty() const { return array_.levels == 0 && segment(0).count == 0; }
   // Walks along the segments.
-  [[nodiscard]] std::size_t size() const noexcept { return records_in(0, segment_count()); }
+  [[nodiscard]] std::size_t size() const { return records_in(0, segment_count()); }
   // Of the index; the array has 2^levels segments.
-  [[nodiscard]] std::size_t levels() const noexcept { return array_.levels; }
+  [[nodiscard]] std::size_t levels() const { return array_.levels; }
   // The array, for tools that look at it.
-  [[nodiscard]] Segment *segments() const noexcept { return array_.segments; }
-  [[nodiscard]] std::uint64_t segment_count() const noexcept { return std::uint64_t{1} << array_.levels; }
+  [[nodiscard]] Segment *segments() const { return array_.segments; }
+  [[nodiscard]] std::uint64_t segment_count() const { return std::uint64_t{1} << array_.levels; }
 
-  [[nodiscard]] Iterator begin() const noexcept { return empty() ? end() : Iterator(array_.segments, 0); }
-  [[nodiscard]] Iterator end() const noexcept {
+  [[nodiscard]] Iterator begin() const { return empty() ? end() : Iterator(array_.segments, 0); }
+  [[nodiscard]] Iterator end() const {
     Iterator end;
     end.segment_ = array_.segments + segment_count();
     return end;
   }
   // The first record whose key is not before `key`.
-  [[nodiscard]] Iterator lower_bound(const Key &key) const noexcept {
+  [[nodiscard]] Iterator lower_bound(const Key &key) const {
     const Place place = find_place(key);
     if (place.position < segment(place.segment).count) return Iterator(&segment(place.segment), place.position);
     if (place.segment + 1 == segment_count()) return end();
@@ -201,8 +205,21 @@ class CoBTree {
  private:
   struct Array {
     Segment *segments;
-    Key *separators;  // 2^levels - 1 of them; null when there is none
+    Field<Key> *separators;  // 2^levels - 1 of them; null when there is none
     std::size_t levels;
+  };
+  // The same in the tree.
+  struct ArrayFields {
+    Field<Segment *> segments;
+    Field<Field<Key> *> separators;
+    Field<std::size_t> levels;
+    ArrayFields &operator=(const Array &array) {
+      segments = array.segments;
+      separators = array.separators;
+      levels = array.levels;
+      return *this;
+    }
+    operator Array() const { return {segments, separators, levels}; }  // NOLINT(google-explicit-constructor): loads all
   };
   struct Place {
     std::uint64_t segment, position;  // of the key, or where it belongs
@@ -222,29 +239,29 @@ class CoBTree {
     const std::uint64_t count = std::uint64_t{1} << levels;
     Array made{Rebound<Segment>(allocator_).allocate(count), nullptr, levels};
     try {
-      if (count > 1) made.separators = Rebound<Key>(allocator_).allocate(count - 1);
-    } catch (...) {
+      if (count > 1) made.separators = Rebound<Field<Key>>(allocator_).allocate(count - 1);
+    } catch (const std::exception &) {
       Rebound<Segment>(allocator_).deallocate(made.segments, count);
       throw;
     }
     for (std::uint64_t i = 0; i < count; ++i) made.segments[i].count = 0;  // the slots are written when they are used
     return made;
   }
-  void drop_array(const Array &array) noexcept {
+  void drop_array(const Array &array) {
     const std::uint64_t count = std::uint64_t{1} << array.levels;
     Rebound<Segment>(allocator_).deallocate(array.segments, count);
-    if (count > 1) Rebound<Key>(allocator_).deallocate(array.separators, count - 1);
+    if (count > 1) Rebound<Field<Key>>(allocator_).deallocate(array.separators, count - 1);
   }
-  void drop_all() noexcept {
+  void drop_all() {
     for (std::uint64_t i = 0; i < segment_count(); ++i) {
       for (std::uint64_t j = 0; j < segment(i).count; ++j) Rows::drop(segment(i).slots[j], allocator_);
     }
     drop_array(array_);
   }
 
-  [[nodiscard]] Segment &segment(std::uint64_t index) const noexcept { return array_.segments[index]; }
+  [[nodiscard]] Segment &segment(std::uint64_t index) const { return array_.segments[index]; }
 
-  [[nodiscard]] Place find_place(const Key &key) const noexcept {
+  [[nodiscard]] Place find_place(const Key &key) const {
     const VebLayout &layout = VebLayout::of(array_.levels);
     VebLayout::Path path;
     std::uint64_t node = 1;
@@ -259,22 +276,22 @@ class CoBTree {
   }
 
   // Records that a window of `level` may hold after an insert, and must hold after an erase.
-  [[nodiscard]] std::uint64_t most(std::size_t level) const noexcept {
+  [[nodiscard]] std::uint64_t most(std::size_t level) const {
     const std::uint64_t segments = std::uint64_t{1} << level;
     // Evenly spread, each segment has a free slot.
     return std::min(segments * (kSlots - 1),
                     segments * kSlots * (10 * array_.levels - 4 * level) / (10 * array_.levels));
   }
-  [[nodiscard]] std::uint64_t least(std::size_t level) const noexcept {
+  [[nodiscard]] std::uint64_t least(std::size_t level) const {
     return (std::uint64_t{kSlots} << level) * (array_.levels + level) / (8 * array_.levels);
   }
-  [[nodiscard]] std::uint64_t records_in(std::uint64_t first, std::uint64_t segments) const noexcept {
+  [[nodiscard]] std::uint64_t records_in(std::uint64_t first, std::uint64_t segments) const {
     std::uint64_t records = 0;
     for (std::uint64_t i = 0; i < segments; ++i) records += segment(first + i).count;
     return records;
   }
   // Grown by one level: the neighbour below the same node comes in.
-  void widen(Window *window) const noexcept {
+  void widen(Window *window) const {
     const std::uint64_t segments = std::uint64_t{1} << window->level;
     window->records += records_in(window->first ^ segments, segments);
     window->first &= ~segments;
@@ -291,7 +308,7 @@ class CoBTree {
     resize(array_.levels + 1);
   }
   // The smallest window around `index` that is dense enough without one of its records; level > levels(): there is none.
-  [[nodiscard]] Window window_after_erase(std::uint64_t index) const noexcept {
+  [[nodiscard]] Window window_after_erase(std::uint64_t index) const {
     Window window{index, 0, segment(index).count - 1};
     if (array_.levels == 0) return window;
     while (window.records < least(window.level)) {
@@ -307,7 +324,7 @@ class CoBTree {
   }
 
   // Evenly, in place: all to the left, then from the right to where they belong, which is never further left.
-  void spread(const Window &window) noexcept {
+  void spread(const Window &window) {
     const std::uint64_t segments = std::uint64_t{1} << window.level;
     const auto packed = [&](std::uint64_t i) -> SlotType & {
       return segment(window.first + i / kSlots).slots[i % kSlots];
@@ -333,7 +350,8 @@ class CoBTree {
 
   // Everything into an array of another size.
   void resize(std::size_t levels) {
-    const Array old = std::exchange(array_, make_array(levels));
+    const Array old = array_;
+    array_ = make_array(levels);
     const std::uint64_t old_segments = std::uint64_t{1} << old.levels;
     std::uint64_t records = 0;
     for (std::uint64_t i = 0; i < old_segments; ++i) records += old.segments[i].count;
@@ -353,11 +371,11 @@ class CoBTree {
   }
 
   // The first segment to the right of the middle below a node.
-  [[nodiscard]] std::uint64_t right_of(std::size_t depth, std::uint64_t node) const noexcept {
+  [[nodiscard]] std::uint64_t right_of(std::size_t depth, std::uint64_t node) const {
     return ((2 * node + 1) << (array_.levels - depth - 1)) - segment_count();
   }
   // Of a node and all below it. REQUIRES: the path holds its ancestors' positions.
-  void set_separators(VebLayout::Path *path, std::size_t depth, std::uint64_t node) noexcept {
+  void set_separators(VebLayout::Path *path, std::size_t depth, std::uint64_t node) {
     if (depth == array_.levels) return;
     const std::uint64_t position = VebLayout::of(array_.levels).position(path, depth, node);
     array_.separators[position] = segment(right_of(depth, node)).slots[0].key;
@@ -366,7 +384,7 @@ class CoBTree {
   }
   [[nodiscard]] std::string broken_separators(VebLayout::Path *path, std::size_t depth, std::uint64_t node) const {
     if (depth == array_.levels) return "";
-    const Key &separator = array_.separators[VebLayout::of(array_.levels).position(path, depth, node)];
+    const Key separator = array_.separators[VebLayout::of(array_.levels).position(path, depth, node)];
     const Segment &right = segment(right_of(depth, node)), &left = *(&right - 1);
     if (!(left.slots[left.count - 1].key < separator)) return "a separator is not above what is left of it";
     if (right.slots[0].key < separator) return "a separator is above what is right of it";
@@ -375,7 +393,7 @@ class CoBTree {
   }
 
   Allocator allocator_;
-  Array array_;
+  ArrayFields array_;
 };
 
 }  // namespace trees

@@ -22,7 +22,7 @@ struct KeyForm {
   static_assert(std::is_trivially_copyable_v<Key>, "keys of variable size: std::string_view");
   using View = Key;
   using Stored = Key;
-  [[nodiscard]] static const View &view(const Stored &stored) noexcept { return stored; }
+  [[nodiscard]] static View view(const Stored &stored) noexcept { return stored; }
   // Below 0, 0, above 0: a before, at, behind b.
   [[nodiscard]] static int compare(const View &a, const Stored &b) noexcept { return a < b ? -1 : b < a ? 1 : 0; }
   template <class Allocator>

@@ -1,10 +1,14 @@
 // examples/trees/slot.hpp -- how records lie in the trees: keys in slots, values in them or beside them.
 // Shape:     Slot: a key as it is stored (keys.hpp) and the value, or a pointer to the value in a block of its own. Slots are moved by
-//            copying; a value that lies beside stays where it is.
+//            assignment; a value that lies beside stays where it is.
+//            Field says how the words of a tree are accessed: PlainField<T> is a T, so the tree is ordinary C++; with tmh::field every
+//            access goes through the running instance, and the same tree runs at either level. An access of a tmh::field may end the attempt
+//            by an exception: nothing that touches a node is noexcept, or happens in a destructor or a catch (...).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -16,52 +20,68 @@ namespace trees {
 // Of the processor's cache, and of the allocator's header in a page.
 inline constexpr std::size_t kLineBytes = 64;
 
+template <class T>
+using PlainField = T;
+
 enum class ValuePlace : std::uint8_t { kInSlot, kBeside };
 
-template <class Stored, class Payload>
+template <template <class> class Field, class Stored, class Payload>
 struct Slot {
-  Stored key;
-  Payload payload;  // the value, or a pointer to it
+  Field<Stored> key;
+  Field<Payload> payload;  // the value, or a pointer to it
+
+  void set(const Slot<PlainField, Stored, Payload> &fresh) {
+    key = fresh.key;
+    payload = fresh.payload;
+  }
 };
 
 // Makes and drops the records of a tree.
-template <class Key, class Value, class Allocator, ValuePlace kPlace>
+template <template <class> class Field, class Key, class Value, class Allocator, ValuePlace kPlace>
 struct Records {
   static constexpr bool kBeside = kPlace == ValuePlace::kBeside;
   using Form = KeyForm<Key>;
-  using SlotType = Slot<typename Form::Stored, std::conditional_t<kBeside, Value *, Value>>;
-  static_assert(std::is_trivially_copyable_v<SlotType> && std::is_trivially_destructible_v<SlotType>,
+  using Payload = std::conditional_t<kBeside, Value *, Value>;
+  using SlotType = Slot<Field, typename Form::Stored, Payload>;
+  using Fresh = Slot<PlainField, typename Form::Stored, Payload>;  // not in the tree yet
+  static_assert(std::is_trivially_copyable_v<Payload> && std::is_trivially_destructible_v<Payload>,
                 "values in slots are moved by copying; others: ValuePlace::kBeside");
 
-  [[nodiscard]] static Value &value_of(SlotType &slot) noexcept {
+  [[nodiscard]] static Value &value_of(SlotType &slot) {
     if constexpr (kBeside)
       return *slot.payload;
     else
       return slot.payload;
   }
-  [[nodiscard]] static Value &value_of(const SlotType &slot) noexcept { return value_of(const_cast<SlotType &>(slot)); }
+  [[nodiscard]] static Value &value_of(const SlotType &slot) { return value_of(const_cast<SlotType &>(slot)); }
 
-  // Throws what the allocator throws; nothing is left then.
-  [[nodiscard]] static SlotType make(const typename Form::View &key, const Value &value, const Allocator &allocator) {
+  // Throws what the allocator throws; nothing is left then. A Value that is made of fields is stored to, never copied.
+  template <class From>
+  [[nodiscard]] static Fresh make(const typename Form::View &key, const From &value, const Allocator &allocator) {
     if constexpr (kBeside) {
       Values values(allocator);
       Value *made = values.allocate(1);
       try {
-        ::new (static_cast<void *>(made)) Value(value);
+        if constexpr (std::is_constructible_v<Value, const From &>)
+          ::new (static_cast<void *>(made)) Value(static_cast<Value>(value));
+        else
+          *::new (static_cast<void *>(made)) Value = value;
         return {Form::make(key, allocator), made};
-      } catch (...) {
+      } catch (const std::exception &) {
         values.deallocate(made, 1);
         throw;
       }
     } else {
-      return {Form::make(key, allocator), value};
+      return {Form::make(key, allocator), static_cast<Payload>(value)};
     }
   }
-  static void drop(const SlotType &slot, const Allocator &allocator) noexcept {
+  template <class AnySlot>
+  static void drop(const AnySlot &slot, const Allocator &allocator) {
     Form::drop(slot.key, allocator);
     if constexpr (kBeside) {
-      std::destroy_at(slot.payload);
-      Values(allocator).deallocate(slot.payload, 1);
+      Value *const value = slot.payload;
+      std::destroy_at(value);
+      Values(allocator).deallocate(value, 1);
     }
   }
 

@@ -70,7 +70,7 @@ class alignas(sizeof(T)) field {
   }
   // Of pointers and of values with members: const, because storing to a part would bypass the instance.
   [[nodiscard]] T operator->() const requires std::is_pointer_v<T> { return load(); }
-  [[nodiscard]] std::remove_pointer_t<T> &operator*() const
+  [[nodiscard]] std::add_lvalue_reference_t<std::remove_pointer_t<T>> operator*() const
       requires(std::is_pointer_v<T> && !std::is_void_v<std::remove_pointer_t<T>>) {
     return *load();
   }

@@ -15,6 +15,13 @@ namespace tmh {
 
 namespace detail {
 [[nodiscard]] Domain domain_of(const Segment &segment) noexcept;
+
+// A container whose allocator can be made from a segment, as allocator and pool_allocator can.
+template <class T>
+concept AllocatesInSegments = requires(const Segment &segment) {
+  typename T::allocator_type;
+  T(typename T::allocator_type(segment));
+};
 }  // namespace detail
 
 template <class T>
@@ -28,6 +35,8 @@ T *Segment::root(std::string_view name) const {
       void *memory = allocate(sizeof(T), alignof(T));
       if constexpr (std::uses_allocator_v<T, allocator<std::byte>>) {
         ::new (memory) T(typename T::allocator_type(allocator<std::byte>(*this)));
+      } else if constexpr (detail::AllocatesInSegments<T>) {
+        ::new (memory) T(typename T::allocator_type(*this));
       } else {
         ::new (memory) T();
       }

@@ -8,6 +8,7 @@
 #include <tmh/instance.hpp>
 #include <tmh/latency.hpp>
 #include <tmh/options.hpp>
+#include <tmh/pool.hpp>
 #include <tmh/root.hpp>
 #include <tmh/site.hpp>
 #include <tmh/transaction.hpp>

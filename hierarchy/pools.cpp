@@ -1,0 +1,135 @@
+// hierarchy/pools.cpp -- tmh::pools: size classes, lanes, and what an empty list does.
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+
+#include <tmh/pool.hpp>
+
+#include "platform/process.h"
+
+namespace tmh {
+
+namespace {
+
+constexpr std::size_t kLine = 64, kSmallClasses = 8, kSmallBytesMax = kSmallClasses * kLine;
+
+// 64, 128, ... 512; then four to each power of two: 640, 768, 896, 1024, 1280, ...
+constexpr std::size_t class_of(std::size_t bytes) noexcept {
+  if (bytes <= kSmallBytesMax) return bytes == 0 ? 0 : (bytes - 1) / kLine;
+  const auto power = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 1;  // 2^power < bytes <= 2^(power + 1)
+  const std::size_t quarter = (bytes - 1) >> (power - 2) & 3;
+  return kSmallClasses + (power - 9) * 4 + quarter;
+}
+constexpr std::size_t bytes_of(std::size_t size_class) noexcept {
+  if (size_class < kSmallClasses) return (size_class + 1) * kLine;
+  const std::size_t power = 9 + (size_class - kSmallClasses) / 4, quarter = (size_class - kSmallClasses) % 4;
+  return (std::size_t{1} << power) + (quarter + 1) * (std::size_t{1} << (power - 2));
+}
+static_assert(class_of(512) == 7 && class_of(513) == 8 && bytes_of(8) == 640 && class_of(1024) == 11 &&
+              class_of(1025) == 12 && bytes_of(class_of(pools::kBlockBytesMax)) == pools::kBlockBytesMax);
+
+bool is_of_the_heap(std::size_t bytes, std::size_t alignment) noexcept {
+  return bytes > pools::kBlockBytesMax || alignment > kLine;
+}
+
+// Neighbours in time, forked processes and the threads of one, get different ones.
+std::uint32_t lane() noexcept {
+  struct Lane {
+    std::uint32_t number, generation;
+    bool is_known;
+  };
+  static std::atomic<std::uint32_t> threads{0};
+  static constinit thread_local Lane here{};
+  const std::uint32_t generation = platform::fork_generation();
+  if (!here.is_known || here.generation != generation)
+    here = {static_cast<std::uint32_t>(getpid()) + threads.fetch_add(1, std::memory_order_relaxed), generation, true};
+  return here.number;
+}
+
+}  // namespace
+
+pools::~pools() {
+  for (auto &lane_lists : lists_) {
+    for (List &list : lane_lists) {
+      for (Chunk *chunk = list.chunks; chunk != nullptr;) {
+        Chunk *const next = chunk->next;
+        detail::heap_deallocate(heap_, chunk, chunk->bytes);
+        chunk = next;
+      }
+    }
+  }
+}
+
+void *pools::pop(List &list) {
+  Block *const block = list.free;
+  if (block != nullptr) list.free = block->next;
+  return block;
+}
+
+// The next block of the newest chunk that crosses no page.
+void *pools::cut(List &list, std::size_t bytes) {
+  std::byte *const unused = list.unused;
+  if (unused == nullptr) return nullptr;
+  const auto address = reinterpret_cast<std::uintptr_t>(unused);
+  const std::size_t rest = kPageBytes - address % kPageBytes;
+  std::byte *const block = rest < bytes ? unused + rest : unused;
+  if (block + bytes > list.end) return nullptr;
+  list.unused = block + bytes;
+  return block;
+}
+
+void pools::refill(List &list) {
+  const Chunk *const newest = list.chunks;
+  const std::size_t bytes = newest == nullptr ? kChunkBytesMin : std::min(2 * newest->bytes, kChunkBytesMax);
+  auto *const chunk = static_cast<Chunk *>(detail::heap_allocate(heap_, bytes, kPageBytes));
+  auto *const first = reinterpret_cast<std::byte *>(chunk);
+  chunk->next = list.chunks;
+  chunk->bytes = bytes;
+  list.chunks = chunk;
+  list.unused = first + sizeof(Chunk);
+  list.end = first + bytes;
+}
+
+void *pools::allocate(std::size_t bytes, std::size_t alignment) {
+  if (is_of_the_heap(bytes, alignment)) return detail::heap_allocate(heap_, bytes, alignment);
+  const std::size_t size_class = class_of(bytes);
+  const std::uint32_t own = lane();
+  List &list = lists_[own % kLanes][size_class];
+  for (;;) {
+    if (void *const block = pop(list); block != nullptr) return block;
+    if (void *const block = cut(list, bytes_of(size_class)); block != nullptr) return block;
+    for (std::uint32_t i = 1; i < kLanes; ++i) {
+      if (void *const block = pop(lists_[(own + i) % kLanes][size_class]); block != nullptr) return block;
+    }
+    refill(list);
+  }
+}
+
+void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
+  if (block == nullptr) return;
+  if (is_of_the_heap(bytes, alignment)) return detail::heap_deallocate(heap_, block, bytes);
+  List &list = lists_[lane() % kLanes][class_of(bytes)];
+  auto *const freed = static_cast<Block *>(block);
+  freed->next = list.free;
+  list.free = freed;
+}
+
+std::uint64_t pools::free_blocks(std::size_t bytes) const {
+  std::uint64_t count = 0;
+  for (const auto &lane_lists : lists_)
+    for (const Block *block = lane_lists[class_of(bytes)].free; block != nullptr; block = block->next) ++count;
+  return count;
+}
+
+std::uint64_t pools::chunks() const {
+  std::uint64_t count = 0;
+  for (const auto &lane_lists : lists_)
+    for (const List &list : lane_lists)
+      for (const Chunk *chunk = list.chunks; chunk != nullptr; chunk = chunk->next) ++count;
+  return count;
+}
+
+}  // namespace tmh

@@ -1,0 +1,105 @@
+// include/tmh/pool.hpp -- memory of a heap segment for instances of every level: tmh::pools, and tmh::pool_allocator<T> on them.
+// Why:       the heap is plain code, so an instance of software level 1 that allocates runs again at level 2. Pools are lists in the segment that
+//            are reached through tmh::field: allocating and freeing there is part of the instance at either level, and rolled back with
+//            it. Only an empty list goes to the heap (level 2), each time for twice as much.
+// Shape:     blocks of one size class lie in chunks and never cross a page. Each class has kLanes lists; a thread uses that of its lane, so that
+//            threads and processes that allocate and free write no line in common. A list that is empty takes a free block of another lane
+//            before it takes a chunk: who only allocates is fed by who only frees.
+// Sizes:     1 to kBlockBytesMax bytes, rounded up to lines of 64 and above 512 to quarters of a power of two. Larger blocks are the heap's.
+// Errors:    what Segment::allocate throws. Memory that pools hold free is theirs until they are destroyed.
+// Contexts:  every call REQUIRES a running instance. The segment may not be relocatable: blocks are reached by pointers.
+// Source:    Bonwick, Adams, "Magazines and vmem", USENIX 2001 (lists per processor in front of one allocator); std::pmr's pool resources
+//            (the shape).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <new>
+
+#include <tmh/allocator.hpp>
+#include <tmh/field.hpp>
+#include <tmh/root.hpp>
+
+namespace tmh {
+
+class pools {
+ public:
+  using allocator_type = allocator<std::byte>;  // Segment::root<pools>() makes them
+  static constexpr std::size_t kBlockBytesMax = kPageBytes;
+  // Of what a list takes from the heap: the first time, and at most.
+  static constexpr std::size_t kChunkBytesMin = 16 * kPageBytes, kChunkBytesMax = 256 * kPageBytes;
+
+  explicit pools(const allocator_type &heap) noexcept : heap_(heap.base()) {}
+  // REQUIRES: level 2, or no instance elsewhere that knows of them. Every chunk goes back to the heap, and with it every block.
+  ~pools();
+  pools(const pools &) = delete;
+  pools &operator=(const pools &) = delete;
+
+  // alignment: a power of two; blocks that want more than a line's are the heap's, too. Not initialised.
+  [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = kLineBytes);
+  // bytes, alignment: as they were asked for. Anything else leaves the pools damaged.
+  void deallocate(void *block, std::size_t bytes, std::size_t alignment = kLineBytes);
+
+  // Free blocks in all lists for blocks of `bytes`; a walk, for tests and tools.
+  [[nodiscard]] std::uint64_t free_blocks(std::size_t bytes) const;
+  [[nodiscard]] std::uint64_t chunks() const;
+
+ private:
+  static constexpr std::size_t kLineBytes = 64, kLanes = 16, kClasses = 8 + 3 * 4;
+  struct Block {
+    field<Block *> next;
+  };
+  struct alignas(kLineBytes) Chunk {
+    field<Chunk *> next;
+    field<std::uint64_t> bytes;
+  };
+  struct alignas(kLineBytes) List {
+    field<Block *> free = nullptr;
+    field<std::byte *> unused = nullptr, end = nullptr;  // what is left of the newest chunk
+    field<Chunk *> chunks = nullptr;
+  };
+
+  [[nodiscard]] static void *pop(List &list);
+  [[nodiscard]] static void *cut(List &list, std::size_t bytes);
+  void refill(List &list);
+
+  field<std::byte *> heap_;  // the segment's first byte
+  std::array<std::array<List, kClasses>, kLanes> lists_;
+};
+
+// For containers whose code and elements are made of tmh::field; nodes of any other are plain accesses, which level 1 does not see.
+template <class T>
+class pool_allocator {
+ public:
+  using value_type = T;
+  using propagate_on_container_copy_assignment = std::true_type;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+
+  explicit pool_allocator(tmh::pools *pools) noexcept : pools_(pools) {}
+  pool_allocator(const pool_allocator &other) : pools_(other.pools()) {}
+  pool_allocator &operator=(const pool_allocator &) = default;
+  // The segment's own, which its first use makes. Errors: as Segment::root.
+  explicit pool_allocator(const Segment &segment) : pools_(segment.root<tmh::pools>("tmh.pools")) {}
+  template <class U>
+  pool_allocator(const pool_allocator<U> &other) : pools_(other.pools()) {}
+
+  [[nodiscard]] T *allocate(std::size_t count) {
+    if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_array_new_length();
+    return static_cast<T *>(pools()->allocate(count * sizeof(T), alignof(T)));
+  }
+  void deallocate(T *pointer, std::size_t count) { pools()->deallocate(pointer, count * sizeof(T), alignof(T)); }
+  [[nodiscard]] tmh::pools *pools() const { return pools_; }
+
+  template <class U>
+  friend bool operator==(const pool_allocator &a, const pool_allocator<U> &b) {
+    return a.pools() == b.pools();
+  }
+
+ private:
+  field<tmh::pools *> pools_;  // lies in the segment with the container that has it
+};
+
+}  // namespace tmh
