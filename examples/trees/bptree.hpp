@@ -376,7 +376,8 @@ class BPlusTree {
     const LeafNode *last = nullptr;
 
     // Keys below `node` are not before *low and before *high, where these are given.
-    void below(const void *node, std::uint32_t height, const Field<Stored> *low, const Field<Stored> *high, bool must_hold) {
+    void below(const void *node, std::uint32_t height, const Field<Stored> *low, const Field<Stored> *high,
+               bool must_hold) {
       if (height == 0) return leaf(*static_cast<const LeafNode *>(node), low, high, must_hold);
       const auto &inner = *static_cast<const InnerNode *>(node);
       if (inner.count > InnerNode::kKeys) return fail("an inner node counts more keys than fit");

@@ -40,9 +40,7 @@ class Order {
       words_[w] = word;
     }
   }
-  [[nodiscard]] std::size_t operator[](std::size_t at) const {
-    return words_[at / kPerWord] >> shift_of(at) & kNumber;
-  }
+  [[nodiscard]] std::size_t operator[](std::size_t at) const { return words_[at / kPerWord] >> shift_of(at) & kNumber; }
   // What was at `last` is at `first`, the others between them one further up.
   void rotate_up(std::size_t first, std::size_t last) {
     const std::size_t moved = (*this)[last];
@@ -106,8 +104,8 @@ struct Leaf {
   static constexpr std::size_t kSlots = slots_that_fit();
   static_assert(kSlots >= 2, "another block size");
 
-  Field<Leaf *> next;           // in the order of keys; null: the last
-  Field<std::uint16_t> count;   // slots in use; 0 in the root only
+  Field<Leaf *> next;          // in the order of keys; null: the last
+  Field<std::uint16_t> count;  // slots in use; 0 in the root only
   Order<Field, kSlots> order;
   alignas(kSlotsAlignment) SlotType slots[kSlots];
 
