@@ -7,7 +7,9 @@
 #include <cstdint>
 
 #include <tmh/pool.hpp>
+#include <tmh/site.hpp>
 
+#include "hierarchy/site_impl.h"
 #include "platform/process.h"
 
 namespace tmh {
@@ -52,8 +54,8 @@ std::uint32_t lane() noexcept {
 }  // namespace
 
 pools::~pools() {
-  for (auto &lane_lists : lists_) {
-    for (List &list : lane_lists) {
+  for (auto &lists : lists_) {
+    for (List &list : lists) {
       for (Chunk *chunk = list.chunks; chunk != nullptr;) {
         Chunk *const next = chunk->next;
         detail::heap_deallocate(heap_, chunk, chunk->bytes);
@@ -69,21 +71,28 @@ void *pools::pop(List &list) {
   return block;
 }
 
-// The next block of the newest chunk that crosses no page.
-void *pools::cut(List &list, std::size_t bytes) {
-  std::byte *const unused = list.unused;
+namespace {
+// The next block of the newest chunk that crosses no page; null: none is left.
+std::byte *next_block(std::byte *unused, const std::byte *end, std::size_t bytes) noexcept {
   if (unused == nullptr) return nullptr;
-  const auto address = reinterpret_cast<std::uintptr_t>(unused);
-  const std::size_t rest = kPageBytes - address % kPageBytes;
+  const std::size_t rest = kPageBytes - reinterpret_cast<std::uintptr_t>(unused) % kPageBytes;
   std::byte *const block = rest < bytes ? unused + rest : unused;
-  if (block + bytes > list.end) return nullptr;
-  list.unused = block + bytes;
+  return block + bytes <= end ? block : nullptr;
+}
+}  // namespace
+
+void *pools::cut(List &list, std::size_t bytes) {
+  std::byte *const block = next_block(list.unused, list.end, bytes);
+  if (block != nullptr) list.unused = block + bytes;
   return block;
 }
 
-void pools::refill(List &list) {
+// Unless somebody has done so meanwhile.
+void pools::refill(List &list, std::size_t block_bytes) {
+  if (list.free != nullptr || next_block(list.unused, list.end, block_bytes) != nullptr) return;
   const Chunk *const newest = list.chunks;
-  const std::size_t bytes = newest == nullptr ? kChunkBytesMin : std::min(2 * newest->bytes, kChunkBytesMax);
+  const std::size_t bytes =
+      newest == nullptr ? kChunkBytesMin : std::min<std::size_t>(2 * newest->bytes, kChunkBytesMax);
   auto *const chunk = static_cast<Chunk *>(detail::heap_allocate(heap_, bytes, kPageBytes));
   auto *const first = reinterpret_cast<std::byte *>(chunk);
   chunk->next = list.chunks;
@@ -95,23 +104,32 @@ void pools::refill(List &list) {
 
 void *pools::allocate(std::size_t bytes, std::size_t alignment) {
   if (is_of_the_heap(bytes, alignment)) return detail::heap_allocate(heap_, bytes, alignment);
-  const std::size_t size_class = class_of(bytes);
+  const std::size_t size_class = class_of(bytes), block_bytes = bytes_of(size_class);
   const std::uint32_t own = lane();
-  List &list = lists_[own % kLanes][size_class];
+  auto &lists = lists_[size_class];
+  List &list = lists[own % kLanes];
   for (;;) {
     if (void *const block = pop(list); block != nullptr) return block;
-    if (void *const block = cut(list, bytes_of(size_class)); block != nullptr) return block;
+    if (void *const block = cut(list, block_bytes); block != nullptr) return block;
     for (std::uint32_t i = 1; i < kLanes; ++i) {
-      if (void *const block = pop(lists_[(own + i) % kLanes][size_class]); block != nullptr) return block;
+      if (void *const block = pop(lists[(own + i) % kLanes]); block != nullptr) return block;
     }
-    refill(list);
+    if (detail::line_run.depth != 0) {
+      // What this instance works on would else go up to level 2 with it, and come down again. retry() does not sleep: a word that it has read
+      // will have changed.
+      on_abort([this, &list, block_bytes, domain = detail::domain_of(segment_of(this))] {
+        atomically(domain, [&] { refill(list, block_bytes); });
+      });
+      retry();
+    }
+    refill(list, block_bytes);
   }
 }
 
 void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
   if (block == nullptr) return;
   if (is_of_the_heap(bytes, alignment)) return detail::heap_deallocate(heap_, block, bytes);
-  List &list = lists_[lane() % kLanes][class_of(bytes)];
+  List &list = lists_[class_of(bytes)][lane() % kLanes];
   auto *const freed = static_cast<Block *>(block);
   freed->next = list.free;
   list.free = freed;
@@ -119,15 +137,15 @@ void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
 
 std::uint64_t pools::free_blocks(std::size_t bytes) const {
   std::uint64_t count = 0;
-  for (const auto &lane_lists : lists_)
-    for (const Block *block = lane_lists[class_of(bytes)].free; block != nullptr; block = block->next) ++count;
+  for (const List &list : lists_[class_of(bytes)])
+    for (const Block *block = list.free; block != nullptr; block = block->next) ++count;
   return count;
 }
 
 std::uint64_t pools::chunks() const {
   std::uint64_t count = 0;
-  for (const auto &lane_lists : lists_)
-    for (const List &list : lane_lists)
+  for (const auto &lists : lists_)
+    for (const List &list : lists)
       for (const Chunk *chunk = list.chunks; chunk != nullptr; chunk = chunk->next) ++count;
   return count;
 }

@@ -1,7 +1,8 @@
 // include/tmh/pool.hpp -- memory of a heap segment for instances of every level: tmh::pools, and tmh::pool_allocator<T> on them.
 // Why:       the heap is plain code, so an instance of software level 1 that allocates runs again at level 2. Pools are lists in the segment that
 //            are reached through tmh::field: allocating and freeing there is part of the instance at either level, and rolled back with
-//            it. Only an empty list goes to the heap (level 2), each time for twice as much.
+//            it. Only an empty list goes to the heap, each time for twice as much: at level 1 the attempt is undone as by retry(), an
+//            instance of its own at level 2 fills the list, and the attempt runs again.
 // Shape:     blocks of one size class lie in chunks and never cross a page. Each class has kLanes lists; a thread uses that of its lane, so that
 //            threads and processes that allocate and free write no line in common. A list that is empty takes a free block of another lane
 //            before it takes a chunk: who only allocates is fed by who only frees.
@@ -29,7 +30,7 @@ class pools {
   using allocator_type = allocator<std::byte>;  // Segment::root<pools>() makes them
   static constexpr std::size_t kBlockBytesMax = kPageBytes;
   // Of what a list takes from the heap: the first time, and at most.
-  static constexpr std::size_t kChunkBytesMin = 16 * kPageBytes, kChunkBytesMax = 256 * kPageBytes;
+  static constexpr std::size_t kChunkBytesMin = 16 * kPageBytes, kChunkBytesMax = 1024 * kPageBytes;
 
   explicit pools(const allocator_type &heap) noexcept : heap_(heap.base()) {}
   // REQUIRES: level 2, or no instance elsewhere that knows of them. Every chunk goes back to the heap, and with it every block.
@@ -63,10 +64,10 @@ class pools {
 
   [[nodiscard]] static void *pop(List &list);
   [[nodiscard]] static void *cut(List &list, std::size_t bytes);
-  void refill(List &list);
+  void refill(List &list, std::size_t block_bytes);
 
   field<std::byte *> heap_;  // the segment's first byte
-  std::array<std::array<List, kClasses>, kLanes> lists_;
+  std::array<std::array<List, kLanes>, kClasses> lists_;
 };
 
 // For containers whose code and elements are made of tmh::field; nodes of any other are plain accesses, which level 1 does not see.
