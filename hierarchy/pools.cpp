@@ -8,6 +8,8 @@
 
 #include <tmh/pool.hpp>
 
+#include "hierarchy/domain_impl.h"
+#include "platform/failure.h"
 #include "platform/process.h"
 
 namespace tmh {
@@ -35,6 +37,17 @@ bool is_of_the_heap(std::size_t bytes, std::size_t alignment) noexcept {
   return bytes > pools::kBlockBytesMax || alignment > kLine;
 }
 
+// In a segment that is nearly full: less.
+void *chunk_of_at_most(std::byte *heap, std::size_t *bytes) {
+  for (;; *bytes /= 2) {
+    try {
+      return detail::heap_allocate(heap, *bytes, kPageBytes);
+    } catch (const Error &error) {
+      if (error.errc() != Errc::kSegmentFull || *bytes <= pools::kChunkBytesMin) throw;
+    }
+  }
+}
+
 // Neighbours in time, forked processes and the threads of one, get different ones.
 std::uint32_t lane() noexcept {
   struct Lane {
@@ -50,6 +63,18 @@ std::uint32_t lane() noexcept {
 }
 
 }  // namespace
+
+pools::pools(const allocator_type &heap) : heap_(heap.base()) {
+  const Segment segment = segment_of(heap.base());
+  if (!segment) {
+    platform::fail(Errc::kNotMapped, "pools of a segment that is not mapped in this process");
+    detail::raise(Errc::kNotMapped);
+  }
+  if (segment.is_relocatable()) {
+    platform::fail(Errc::kBadArgument, segment.name() + ": pools need a segment that has one address in all processes");
+    detail::raise(Errc::kBadArgument);
+  }
+}
 
 pools::~pools() {
   for (auto &lane_lists : lists_) {
@@ -83,8 +108,8 @@ void *pools::cut(List &list, std::size_t bytes) {
 
 void pools::refill(List &list) {
   const Chunk *const newest = list.chunks;
-  const std::size_t bytes = newest == nullptr ? kChunkBytesMin : std::min(2 * newest->bytes, kChunkBytesMax);
-  auto *const chunk = static_cast<Chunk *>(detail::heap_allocate(heap_, bytes, kPageBytes));
+  std::size_t bytes = newest == nullptr ? kChunkBytesMin : std::min(2 * newest->bytes, kChunkBytesMax);
+  auto *const chunk = static_cast<Chunk *>(chunk_of_at_most(heap_, &bytes));
   auto *const first = reinterpret_cast<std::byte *>(chunk);
   chunk->next = list.chunks;
   chunk->bytes = bytes;
@@ -118,6 +143,7 @@ void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
 }
 
 std::uint64_t pools::free_blocks(std::size_t bytes) const {
+  if (is_of_the_heap(bytes, kLine)) return 0;
   std::uint64_t count = 0;
   for (const auto &lane_lists : lists_)
     for (const Block *block = lane_lists[class_of(bytes)].free; block != nullptr; block = block->next) ++count;
