@@ -22,6 +22,7 @@
 
 #include "levels/storage/heap.h"
 #include "tests/support/children.h"
+#include "tests/support/pool_blocks.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thread_table.h"
@@ -183,9 +184,7 @@ TEST_F(PoolsTest, BlocksOfEverySizeLieInLinesAndCrossNoPage) {
     atomically(block.address % 128 == 0 ? lines : pages, free);
   }
   std::uint64_t free = 0;
-  for (std::size_t bytes = 64; bytes <= 512; bytes += 64) free += pooled.free_blocks(bytes);
-  for (std::size_t power = 512; power < pools::kBlockBytesMax; power *= 2)
-    for (std::size_t quarter = 1; quarter <= 4; ++quarter) free += pooled.free_blocks(power + quarter * power / 4);
+  for (const std::uint64_t bytes : pool_classes()) free += pooled.free_blocks(bytes);
   EXPECT_EQ(free, blocks.size());
 }
 
