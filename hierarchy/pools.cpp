@@ -9,7 +9,10 @@
 #include <tmh/pool.hpp>
 #include <tmh/site.hpp>
 
+#include "hierarchy/domain_impl.h"
 #include "hierarchy/site_impl.h"
+#include "levels/line/software.h"
+#include "platform/failure.h"
 #include "platform/process.h"
 
 namespace tmh {
@@ -37,6 +40,17 @@ bool is_of_the_heap(std::size_t bytes, std::size_t alignment) noexcept {
   return bytes > pools::kBlockBytesMax || alignment > kLine;
 }
 
+// In a segment that is nearly full: less.
+void *chunk_of_at_most(std::byte *heap, std::size_t *bytes) {
+  for (;; *bytes /= 2) {
+    try {
+      return detail::heap_allocate(heap, *bytes, kPageBytes);
+    } catch (const Error &error) {
+      if (error.errc() != Errc::kSegmentFull || *bytes <= pools::kChunkBytesMin) throw;
+    }
+  }
+}
+
 // Neighbours in time, forked processes and the threads of one, get different ones.
 std::uint32_t lane() noexcept {
   struct Lane {
@@ -52,6 +66,18 @@ std::uint32_t lane() noexcept {
 }
 
 }  // namespace
+
+pools::pools(const allocator_type &heap) : heap_(heap.base()) {
+  const Segment segment = segment_of(heap.base());
+  if (!segment) {
+    platform::fail(Errc::kNotMapped, "pools of a segment that is not mapped in this process");
+    detail::raise(Errc::kNotMapped);
+  }
+  if (segment.is_relocatable()) {
+    platform::fail(Errc::kBadArgument, segment.name() + ": pools need a segment that has one address in all processes");
+    detail::raise(Errc::kBadArgument);
+  }
+}
 
 pools::~pools() {
   for (auto &lists : lists_) {
@@ -91,15 +117,24 @@ void *pools::cut(List &list, std::size_t bytes) {
 void pools::refill(List &list, std::size_t block_bytes) {
   if (list.free != nullptr || next_block(list.unused, list.end, block_bytes) != nullptr) return;
   const Chunk *const newest = list.chunks;
-  const std::size_t bytes =
-      newest == nullptr ? kChunkBytesMin : std::min<std::size_t>(2 * newest->bytes, kChunkBytesMax);
-  auto *const chunk = static_cast<Chunk *>(detail::heap_allocate(heap_, bytes, kPageBytes));
+  std::size_t bytes = newest == nullptr ? kChunkBytesMin : std::min<std::size_t>(2 * newest->bytes, kChunkBytesMax);
+  auto *const chunk = static_cast<Chunk *>(chunk_of_at_most(heap_, &bytes));
   auto *const first = reinterpret_cast<std::byte *>(chunk);
   chunk->next = list.chunks;
   chunk->bytes = bytes;
   list.chunks = chunk;
   list.unused = first + sizeof(Chunk);
   list.end = first + bytes;
+}
+
+// At level 2 what the attempt has seen would go up with it, and come down again. So the attempt is undone, and sees a full list the next time;
+// retry() does not sleep, for the list has been read and will have changed. But who has emptied it himself would find it as it was.
+void pools::go_and_refill(List &list, std::size_t block_bytes) {
+  if (detail::line_run.thread->has_written(&list)) detail::need_pages();
+  on_abort([this, &list, block_bytes, domain = detail::domain_of(segment_of(this))] {
+    atomically(domain, [&] { refill(list, block_bytes); });
+  });
+  retry();
 }
 
 void *pools::allocate(std::size_t bytes, std::size_t alignment) {
@@ -114,14 +149,7 @@ void *pools::allocate(std::size_t bytes, std::size_t alignment) {
     for (std::uint32_t i = 1; i < kLanes; ++i) {
       if (void *const block = pop(lists[(own + i) % kLanes]); block != nullptr) return block;
     }
-    if (detail::line_run.depth != 0) {
-      // What this instance works on would else go up to level 2 with it, and come down again. retry() does not sleep: a word that it has read
-      // will have changed.
-      on_abort([this, &list, block_bytes, domain = detail::domain_of(segment_of(this))] {
-        atomically(domain, [&] { refill(list, block_bytes); });
-      });
-      retry();
-    }
+    if (detail::line_run.depth != 0) go_and_refill(list, block_bytes);
     refill(list, block_bytes);
   }
 }
@@ -136,6 +164,7 @@ void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
 }
 
 std::uint64_t pools::free_blocks(std::size_t bytes) const {
+  if (is_of_the_heap(bytes, kLine)) return 0;
   std::uint64_t count = 0;
   for (const List &list : lists_[class_of(bytes)])
     for (const Block *block = list.free; block != nullptr; block = block->next) ++count;

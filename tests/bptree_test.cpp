@@ -4,6 +4,8 @@
 //   (2) invariants() holds after every step; it finds a planted fault (the checker can fail).
 //   (3) when an allocation fails, the tree is as before, and nothing leaks: everything is given back in the end.
 //   (4) records in order leave full leaves behind.
+//   (5) with a Field every word of tree, nodes and values is accessed through it alone; where that throws what is no std::exception, every
+//       call lets it pass.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -14,6 +16,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "examples/trees/bptree.hpp"
+#include "tests/support/guarded_field.h"
 #include "tests/support/tree_history.h"
 
 namespace trees {
@@ -21,6 +24,11 @@ namespace {
 
 using tmh::test::Allocator;
 using tmh::test::Budget;
+using tmh::test::ends_at_every_access;
+using tmh::test::GuardedAllocator;
+using tmh::test::GuardedField;
+using tmh::test::GuardedMemory;
+using tmh::test::GuardedValue;
 using tmh::test::history_is_as_of_std_map;
 using tmh::test::key_of;
 
@@ -28,6 +36,12 @@ template <std::size_t kBlockBytes, ValuePlace kPlace>
 using Numbers = BPlusTree<std::uint64_t, std::uint64_t, kBlockBytes, Allocator, kPlace>;
 template <std::size_t kBlockBytes>
 using Texts = BPlusTree<std::string_view, std::uint64_t, kBlockBytes, Allocator>;
+template <std::size_t kBlockBytes>
+using FieldsBeside =
+    BPlusTree<std::uint64_t, GuardedValue, kBlockBytes, GuardedAllocator<std::byte>, ValuePlace::kBeside, GuardedField>;
+template <std::size_t kBlockBytes>
+using FieldsInSlots = BPlusTree<std::uint64_t, std::uint64_t, kBlockBytes, GuardedAllocator<std::byte>,
+                                ValuePlace::kInSlot, GuardedField>;
 
 // Blocks of 192 bytes: 4 levels of nodes with a handful of slots; of 4 KiB: the case in use.
 RC_GTEST_PROP(BPlusTreeTest, NumbersInLeavesOf192Bytes, ()) {
@@ -44,6 +58,55 @@ RC_GTEST_PROP(BPlusTreeTest, NumbersInLeavesOf16KiB, ()) {
 }
 RC_GTEST_PROP(BPlusTreeTest, TextsInLeavesOf256Bytes, ()) { history_is_as_of_std_map<Texts<256>, std::string>(); }
 RC_GTEST_PROP(BPlusTreeTest, TextsInLeavesOf4KiB, ()) { history_is_as_of_std_map<Texts<4096>, std::string>(); }
+
+RC_GTEST_PROP(BPlusTreeTest, FieldsBesideLeavesOf192Bytes, ()) {
+  history_is_as_of_std_map<FieldsBeside<192>, std::uint64_t>();
+}
+RC_GTEST_PROP(BPlusTreeTest, FieldsBesideLeavesOf4KiB, ()) {
+  history_is_as_of_std_map<FieldsBeside<4096>, std::uint64_t>();
+}
+RC_GTEST_PROP(BPlusTreeTest, FieldsInLeavesOf256Bytes, ()) {
+  history_is_as_of_std_map<FieldsInSlots<256>, std::uint64_t>();
+}
+
+TEST(BPlusTree, AnAttemptMayEndAtEveryAccess) {
+  using Tree = FieldsBeside<192>;
+  Budget budget;
+  GuardedAllocator<std::byte> allocator(&budget);
+  Tree *const tree = ::new (static_cast<void *>(GuardedAllocator<Tree>(allocator).allocate(1))) Tree(allocator);
+  const std::size_t in_root = Tree::InnerNode::kKeys * Tree::LeafNode::kSlots;
+  std::uint64_t number = 0;
+  for (; tree->height() < 2; ++number) tree->insert(number * 2, number);
+  ASSERT_GT(number, in_root / 2);
+  const Budget before = budget;
+  const auto ends = [&](const auto &action) { ends_at_every_access(action, [&] { budget = before; }); };
+  for (std::uint64_t key = 1; key < number; key += 2) ends([&] { EXPECT_TRUE(tree->insert(key, key)); });
+  ends([&] {  // leaves and inner nodes empty, and the root goes
+    for (std::uint64_t key = 0; key < number; ++key) EXPECT_TRUE(tree->erase(key * 2));
+  });
+  ends([&] { EXPECT_NE(tree->find(number), nullptr); });
+  ends([&] {
+    std::uint64_t sum = 0;
+    for (const auto &[key, value] : *tree) sum += key + value;
+    tree->scan(3, number, [&](std::uint64_t key, std::uint64_t) { sum += key; });
+    EXPECT_NE(tree->lower_bound(1), tree->end());
+    EXPECT_GT(sum, tree->size());
+  });
+  ends([&] { EXPECT_EQ(tree->invariants(), ""); });
+  ends([&] { tree->clear(); });
+  EXPECT_EQ(tree->size(), number);
+  tree->clear();
+  std::destroy_at(tree);
+  GuardedAllocator<Tree>(allocator).deallocate(tree, 1);
+  EXPECT_EQ(budget.live, 0);
+}
+
+TEST(BPlusTree, GuardedMemoryIsClosedToPlainAccesses) {
+  auto *const field = static_cast<GuardedField<int> *>(GuardedMemory::here().allocate(sizeof(GuardedField<int>)));
+  *field = 5;
+  EXPECT_EQ(*field, 5);
+  EXPECT_DEATH(EXPECT_EQ(*reinterpret_cast<volatile int *>(field), 5), "");
+}
 
 TEST(BPlusTree, AscendingKeysLeaveFullLeaves) {
   using Tree = BPlusTree<std::uint64_t, std::uint64_t, 1024>;

@@ -6,6 +6,7 @@
 //   (4) the layout numbers the nodes of a tree from 0 on, without gaps, the upper half before the lower trees; paths are as short as
 //       they must be in blocks of every size.
 //   (5) the array stays within its densities: records in random order, in order, backwards; erased in any of these orders.
+//   (6) as (5) of bptree_test: with a Field nothing is accessed around it.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "examples/trees/cobtree.hpp"
+#include "tests/support/guarded_field.h"
 #include "tests/support/tree_history.h"
 
 namespace trees {
@@ -27,6 +29,10 @@ namespace {
 
 using tmh::test::Allocator;
 using tmh::test::Budget;
+using tmh::test::ends_at_every_access;
+using tmh::test::GuardedAllocator;
+using tmh::test::GuardedField;
+using tmh::test::GuardedValue;
 using tmh::test::history_is_as_of_std_map;
 using Key = std::uint64_t;
 
@@ -35,6 +41,42 @@ RC_GTEST_PROP(CoBTreeTest, ValuesInSlots, ()) {
 }
 RC_GTEST_PROP(CoBTreeTest, ValuesBeside, ()) {
   history_is_as_of_std_map<CoBTree<Key, std::uint64_t, Allocator, ValuePlace::kBeside>, Key>();
+}
+
+using FieldsBeside = CoBTree<Key, GuardedValue, GuardedAllocator<std::byte>, ValuePlace::kBeside, GuardedField>;
+using FieldsInSlots = CoBTree<Key, std::uint64_t, GuardedAllocator<std::byte>, ValuePlace::kInSlot, GuardedField>;
+RC_GTEST_PROP(CoBTreeTest, FieldsBesideSlots, ()) { history_is_as_of_std_map<FieldsBeside, Key>(); }
+RC_GTEST_PROP(CoBTreeTest, FieldsInSlots, ()) { history_is_as_of_std_map<FieldsInSlots, Key>(); }
+
+TEST(CoBTree, AnAttemptMayEndAtEveryAccess) {
+  using Tree = FieldsBeside;
+  Budget budget;
+  GuardedAllocator<std::byte> allocator(&budget);
+  Tree *const tree = ::new (static_cast<void *>(GuardedAllocator<Tree>(allocator).allocate(1))) Tree(allocator);
+  Key number = 0;
+  for (; tree->levels() < 2; ++number) tree->insert(number * 2, number);
+  const Budget before = budget;
+  const auto ends = [&](const auto &action) { ends_at_every_access(action, [&] { budget = before; }); };
+  ends([&] {  // windows are spread, and the array is copied into a larger one
+    for (Key key = 1; tree->levels() == 2; key += 2) EXPECT_TRUE(tree->insert(key, key));
+  });
+  ends([&] {  // and into smaller ones
+    for (Key key = 0; key < number; ++key) EXPECT_TRUE(tree->erase(key * 2));
+  });
+  ends([&] { EXPECT_NE(tree->find(number), nullptr); });
+  ends([&] {
+    std::uint64_t sum = 0;
+    for (const auto &[key, value] : *tree) sum += key + value;
+    tree->scan(3, number, [&](std::uint64_t key, std::uint64_t) { sum += key; });
+    EXPECT_NE(tree->lower_bound(1), tree->end());
+    EXPECT_GT(sum, tree->size());
+  });
+  ends([&] { EXPECT_EQ(tree->invariants(), ""); });
+  ends([&] { tree->clear(); });
+  EXPECT_EQ(tree->size(), number);
+  std::destroy_at(tree);
+  GuardedAllocator<Tree>(allocator).deallocate(tree, 1);
+  EXPECT_EQ(budget.live, 0);
 }
 
 // Visits every node with its position.

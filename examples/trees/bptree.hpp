@@ -61,7 +61,7 @@ class BPlusTree {
 
   struct Record {
     View key;
-    Value &value;
+    typename Rows::InTree &value;
   };
   // Forward, in the order of keys. Valid until the tree changes.
   class Iterator {
@@ -121,7 +121,7 @@ class BPlusTree {
     return true;
   }
 
-  [[nodiscard]] Value *find(const View &key) const {
+  [[nodiscard]] typename Rows::InTree *find(const View &key) const {
     const Place place = find_place(key, nullptr);
     return place.found ? &Rows::value_of(place.leaf->at(place.position)) : nullptr;
   }

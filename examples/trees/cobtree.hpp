@@ -61,7 +61,7 @@ class CoBTree {
 
   struct Record {
     Key key;
-    Value &value;
+    typename Rows::InTree &value;
   };
   // Forward, in the order of keys. Valid until the tree changes.
   class Iterator {
@@ -88,7 +88,7 @@ class CoBTree {
 
    private:
     friend class CoBTree;
-    Iterator(const Segment *segment, std::uint64_t position) noexcept : segment_(segment), position_(position) {
+    Iterator(const Segment *segment, std::uint64_t position) : segment_(segment), position_(position) {
       assert(position <= segment->count);
     }
     const Segment *segment_ = nullptr;
@@ -123,7 +123,7 @@ class CoBTree {
     return true;
   }
 
-  [[nodiscard]] Value *find(const Key &key) const {
+  [[nodiscard]] typename Rows::InTree *find(const Key &key) const {
     const Place place = find_place(key);
     return place.found ? &Rows::value_of(segment(place.segment).slots[place.position]) : nullptr;
   }

@@ -67,7 +67,7 @@ struct KeyForm<std::string_view> {
     return {key.prefix(), block};
   }
   template <class Allocator>
-  static void drop(const Stored &stored, const Allocator &allocator) noexcept {
+  static void drop(const Stored &stored, const Allocator &allocator) {
     if (stored.block == nullptr) return;
     Bytes<Allocator> bytes(allocator);
     bytes.deallocate(stored.block, sizeof(Length) + text(stored).size());

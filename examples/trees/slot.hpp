@@ -3,7 +3,8 @@
 //            assignment; a value that lies beside stays where it is.
 //            Field says how the words of a tree are accessed: PlainField<T> is a T, so the tree is ordinary C++; with tmh::field every
 //            access goes through the running instance, and the same tree runs at either level. An access of a tmh::field may end the attempt
-//            by an exception: nothing that touches a node is noexcept, or happens in a destructor or a catch (...).
+//            by an exception: nothing that touches a node is noexcept, or happens in a destructor or a catch (...). Two exceptions: a tree
+//            is made and destroyed at level 2.
 #pragma once
 
 #include <cstddef>
@@ -44,16 +45,22 @@ struct Records {
   using Payload = std::conditional_t<kBeside, Value *, Value>;
   using SlotType = Slot<Field, typename Form::Stored, Payload>;
   using Fresh = Slot<PlainField, typename Form::Stored, Payload>;  // not in the tree yet
+  using InTree = std::conditional_t<kBeside, Value, Field<Value>>;
+  static constexpr bool kIsPlain = std::is_same_v<Field<std::uint64_t>, PlainField<std::uint64_t>>;
   static_assert(std::is_trivially_copyable_v<Payload> && std::is_trivially_destructible_v<Payload>,
                 "values in slots are moved by copying; others: ValuePlace::kBeside");
+  static_assert(kIsPlain || !kBeside ||
+                    (!std::is_copy_constructible_v<Value> && std::is_trivially_default_constructible_v<Value> &&
+                     std::is_trivially_destructible_v<Value>),
+                "a value beside is made of fields, and neither made nor destroyed by plain code");
 
-  [[nodiscard]] static Value &value_of(SlotType &slot) {
+  [[nodiscard]] static InTree &value_of(SlotType &slot) {
     if constexpr (kBeside)
       return *slot.payload;
     else
       return slot.payload;
   }
-  [[nodiscard]] static Value &value_of(const SlotType &slot) { return value_of(const_cast<SlotType &>(slot)); }
+  [[nodiscard]] static InTree &value_of(const SlotType &slot) { return value_of(const_cast<SlotType &>(slot)); }
 
   // Throws what the allocator throws; nothing is left then. A Value that is made of fields is stored to, never copied.
   template <class From>
@@ -62,7 +69,7 @@ struct Records {
       Values values(allocator);
       Value *made = values.allocate(1);
       try {
-        if constexpr (std::is_constructible_v<Value, const From &>)
+        if constexpr (std::is_copy_constructible_v<Value>)
           ::new (static_cast<void *>(made)) Value(static_cast<Value>(value));
         else
           *::new (static_cast<void *>(made)) Value = value;

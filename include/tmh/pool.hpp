@@ -8,7 +8,7 @@
 //            before it takes a chunk: who only allocates is fed by who only frees.
 // Sizes:     1 to kBlockBytesMax bytes, rounded up to lines of 64 and above 512 to quarters of a power of two. Larger blocks are the heap's.
 // Errors:    what Segment::allocate throws. Memory that pools hold free is theirs until they are destroyed.
-// Contexts:  every call REQUIRES a running instance. The segment may not be relocatable: blocks are reached by pointers.
+// Contexts:  every call REQUIRES a running instance. Not for relocatable segments (kBadArgument): blocks are reached by pointers.
 // Source:    Bonwick, Adams, "Magazines and vmem", USENIX 2001 (lists per processor in front of one allocator); std::pmr's pool resources
 //            (the shape).
 #pragma once
@@ -32,7 +32,8 @@ class pools {
   // Of what a list takes from the heap: the first time, and at most.
   static constexpr std::size_t kChunkBytesMin = 16 * kPageBytes, kChunkBytesMax = 1024 * kPageBytes;
 
-  explicit pools(const allocator_type &heap) noexcept : heap_(heap.base()) {}
+  // REQUIRES: level 2. Errors: kBadArgument: the segment is relocatable; kNotMapped.
+  explicit pools(const allocator_type &heap);
   // REQUIRES: level 2, or no instance elsewhere that knows of them. Every chunk goes back to the heap, and with it every block.
   ~pools();
   pools(const pools &) = delete;
@@ -65,6 +66,7 @@ class pools {
   [[nodiscard]] static void *pop(List &list);
   [[nodiscard]] static void *cut(List &list, std::size_t bytes);
   void refill(List &list, std::size_t block_bytes);
+  [[noreturn]] void go_and_refill(List &list, std::size_t block_bytes);
 
   field<std::byte *> heap_;  // the segment's first byte
   std::array<std::array<List, kLanes>, kClasses> lists_;

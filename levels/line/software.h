@@ -81,6 +81,8 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] bool covers(const void *address) const noexcept {
     return memory_.find(reinterpret_cast<std::uintptr_t>(address)) != nullptr;
   }
+  // Has the running attempt stored to the line of this address?
+  [[nodiscard]] bool has_written(const void *address) const noexcept;
   // Moves the snapshot to now; false: something read has changed, and the instance can only abort.
   [[nodiscard]] bool extend() noexcept;
   // Aborts the running attempt in the middle of its body: throws LineAbort.

@@ -196,6 +196,14 @@ void SoftwareThread::store_long(std::uintptr_t address, std::uint64_t value, std
   entry.mask |= mask_of(offset, size);
 }
 
+bool SoftwareThread::has_written(const void *address) const noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const LineSegment *const segment = memory_.find(at);
+  if (segment == nullptr) return false;
+  const LineWord *const word = segment->words + (at - segment->view) / kLineBytes;
+  return write_index_.find(reinterpret_cast<std::uintptr_t>(word)) != LineTable::kNone;
+}
+
 LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offset) {
   LineWord *const word = segment.words + offset / kLineBytes;
   const std::uint64_t filter_bit = 1ull << (offset / kLineBytes % 64);

@@ -1,6 +1,6 @@
 // tests/support/tree_history.h -- random histories of a search tree of examples/trees/, played beside std::map.
-// Shape:     Player: a tree on a counting allocator, and the map that says what each step must answer. After every step the tree's
-//            own invariants() must hold; when an allocation fails, the tree is as before; in the end everything is given back.
+// Shape:     Player: a tree on a counting allocator, in memory from there, and the map that says what each step must answer. After every step
+//            the tree's own invariants() must hold; when an allocation fails, the tree is as before; in the end everything is given back.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,12 @@ namespace tmh::test {
 struct Budget {
   std::int64_t live = 0;
   std::int64_t left = -1;  // allocations that succeed; below 0: all
+  void take() {
+    if (left == 0) throw std::bad_alloc();
+    if (left > 0) --left;
+    ++live;
+  }
+  void give_back() noexcept { --live; }
 };
 template <class T>
 class Counting {
@@ -31,13 +37,11 @@ class Counting {
   template <class U>
   Counting(const Counting<U> &other) noexcept : budget_(other.budget()) {}
   [[nodiscard]] T *allocate(std::size_t count) {
-    if (budget_->left == 0) throw std::bad_alloc();
-    if (budget_->left > 0) --budget_->left;
-    ++budget_->live;
+    budget_->take();
     return std::allocator<T>().allocate(count);
   }
   void deallocate(T *pointer, std::size_t count) noexcept {
-    --budget_->live;
+    budget_->give_back();
     std::allocator<T>().deallocate(pointer, count);
   }
   [[nodiscard]] Budget *budget() const noexcept { return budget_; }
@@ -85,7 +89,15 @@ inline rc::Gen<Step> any_step(std::size_t insert_weight, std::size_t erase_weigh
 template <class Tree, class Key>
 class Player {
  public:
-  explicit Player(Budget *budget) : budget_(budget), tree_(Allocator(budget)) {}
+  explicit Player(Budget *budget) : budget_(budget), memory_(TreeAllocator(budget)), tree_(*memory_.allocate(1)) {
+    ::new (static_cast<void *>(&tree_)) Tree(TreeAllocator(budget));
+  }
+  ~Player() {
+    std::destroy_at(&tree_);
+    memory_.deallocate(&tree_, 1);
+  }
+  Player(const Player &) = delete;
+  Player &operator=(const Player &) = delete;
 
   void play(const Step &step) {
     const Key key = key_of<Key>(step.number);
@@ -98,7 +110,7 @@ class Player {
         RC_ASSERT(tree_.erase(key) == (model_.erase(key) == 1));
         break;
       case Action::kFind: {
-        const std::uint64_t *found = tree_.find(key);
+        const auto *found = tree_.find(key);
         RC_ASSERT((found != nullptr) == (known != model_.end()));
         if (found != nullptr) RC_ASSERT(*found == known->second);
         break;
@@ -133,6 +145,8 @@ class Player {
   }
 
  private:
+  using TreeAllocator = typename Tree::allocator_type;
+
   // The change happens, or its allocation fails and nothing does; `is_due`: std::map would do it.
   template <class Change>
   void with_failures(const Step &step, const Change &change, bool is_due) {
@@ -168,7 +182,8 @@ class Player {
   }
 
   Budget *budget_;
-  Tree tree_;
+  typename std::allocator_traits<TreeAllocator>::template rebind_alloc<Tree> memory_;
+  Tree &tree_;
   std::map<Key, std::uint64_t> model_;
 };
 

@@ -1,0 +1,429 @@
+// tests/pools_test.cpp -- tmh::pools: what one process sees of them at either level, and who shares a list with whom.
+// Invariants: (1) what an aborted instance allocated is free, what it freed is not.
+//             (2) instances at level 1 stay there while lists hold blocks: one goes to level 2 for each chunk, and for each block of the heap.
+//             (3) blocks are aligned to lines, overlap nothing, and cross no page; other requests are the heap's, and come back to it.
+//             (4) who only allocates is fed by who only frees: chunks are as many as live blocks need.
+//             (5) threads, and a forked child and its parent, use different lists. (6) destroyed pools leave nothing in the heap.
+//             (7) a segment is used up before it is full for a block that needs no more than the smallest chunk.
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <tmh/tmh.hpp>
+
+#include "levels/storage/heap.h"
+#include "tests/support/children.h"
+#include "tests/support/pool_blocks.h"
+#include "tests/support/shared.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/thread_table.h"
+
+namespace tmh::test {
+namespace {
+
+constexpr std::uint64_t kMiB = 1u << 20;
+
+// A heap segment with its pools.
+struct Pooled {
+  explicit Pooled(const std::string &folder, Levels levels = Levels::kHybrid, std::uint64_t max_bytes = 128 * kMiB)
+      : domain(Domain::open(folder, options(levels))) {
+    SegmentOptions heap;
+    heap.size_bytes = kMiB;
+    heap.max_bytes = max_bytes;
+    segment = domain.map("heap", heap);
+    own = segment.root<pools>("tmh.pools");
+  }
+  static DomainOptions options(Levels levels) {
+    DomainOptions options;
+    options.levels = levels;
+    options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
+    return options;
+  }
+  [[nodiscard]] Site site(const char *escalation = "on-capacity") const { return Site(domain, escalation, escalation); }
+  // One block, allocated and freed: its list is not empty then.
+  void fill(std::size_t bytes) const {
+    atomically(domain, [&] { own->deallocate(own->allocate(bytes), bytes); });
+  }
+  [[nodiscard]] std::uint64_t free_blocks(std::size_t bytes) const {
+    return query(domain, [&] { return own->free_blocks(bytes); });
+  }
+  [[nodiscard]] std::uint64_t chunks() const {
+    return query(domain, [&] { return own->chunks(); });
+  }
+  [[nodiscard]] storage::HeapCensus census() const {
+    return query(domain, [&] {
+      storage::HeapCensus counted;
+      const Errc error = storage::heap_check(segment.data(), segment.size_bytes(), &counted);
+      EXPECT_EQ(error, Errc::kOk) << message(error);
+      return counted;
+    });
+  }
+  Domain domain;
+  Segment segment;
+  pools *own = nullptr;
+};
+
+bool operator==(const storage::HeapCensus &a, const storage::HeapCensus &b) {
+  return a.small_blocks == b.small_blocks && a.medium_blocks == b.medium_blocks && a.large_runs == b.large_runs;
+}
+
+class PoolsTest : public testing::Test {
+ protected:
+  TempFolder folder_{memory_folder()};
+};
+
+Errc code_of(const std::function<void()> &call) {
+  try {
+    call();
+  } catch (const Error &error) {
+    EXPECT_NE(std::string(error.what()), "");
+    return error.errc();
+  }
+  return Errc::kOk;
+}
+
+TEST_F(PoolsTest, WhatAnAbortedInstanceAllocatedIsFreeAgain) {
+  const Pooled pooled(folder_.path());
+  for (const std::size_t bytes : {std::size_t{64}, std::size_t{500}, std::size_t{4096}}) {
+    pooled.fill(bytes);
+    ASSERT_EQ(pooled.free_blocks(bytes), 1U);
+    for (const char *level : {"never", "always"}) {
+      const Site site = pooled.site(level);
+      EXPECT_THROW(atomically(site,
+                              [&] {
+                                (void)pooled.own->allocate(bytes);
+                                EXPECT_EQ(pooled.own->free_blocks(bytes), 0U);
+                                throw std::runtime_error("undone");
+                              }),
+                   std::runtime_error);
+      EXPECT_EQ(pooled.free_blocks(bytes), 1U) << level;
+    }
+    const std::uint64_t chunks = pooled.chunks();
+    pooled.domain.begin();
+    for (int i = 0; i < 2000; ++i) (void)pooled.own->allocate(bytes);  // through several chunks
+    pooled.domain.abort();
+    EXPECT_EQ(pooled.free_blocks(bytes), 1U);
+    EXPECT_EQ(pooled.chunks(), chunks);
+  }
+}
+
+TEST_F(PoolsTest, WhatAnAbortedInstanceFreedIsNobodyElses) {
+  const Pooled pooled(folder_.path());
+  void *const block = atomically(pooled.domain, [&] { return pooled.own->allocate(64); });
+  for (const char *level : {"never", "always"}) {
+    const Site site = pooled.site(level);
+    EXPECT_THROW(atomically(site,
+                            [&] {
+                              pooled.own->deallocate(block, 64);
+                              throw std::runtime_error("undone");
+                            }),
+                 std::runtime_error);
+    EXPECT_EQ(pooled.free_blocks(64), 0U) << level;
+    EXPECT_NE(atomically(site, [&] { return pooled.own->allocate(64); }), block) << level;
+  }
+}
+
+TEST_F(PoolsTest, LevelOneIsLeftOnceForEachChunk) {
+  constexpr std::uint64_t kBlocks = 3000;
+  const Pooled pooled(folder_.path());
+  const Site site = pooled.site();
+  std::vector<void *> blocks;
+  for (std::uint64_t i = 0; i < kBlocks; ++i)
+    blocks.push_back(atomically(site, [&] { return pooled.own->allocate(64); }));
+  const std::uint64_t chunks = pooled.chunks();
+  EXPECT_EQ(chunks, 2U) << "of 64 and of 128 KiB";
+  SiteReport report = site.report();
+  EXPECT_EQ(report.escalations_needs_pages, chunks);
+  EXPECT_EQ(report.page_commits, chunks);
+  EXPECT_EQ(report.line_commits, kBlocks - chunks);
+  const Site stays = pooled.site("never");
+  for (void *block : blocks) atomically(stays, [&] { pooled.own->deallocate(block, 64); });
+  EXPECT_EQ(pooled.free_blocks(64), kBlocks);
+  for (std::uint64_t i = 0; i < kBlocks; ++i) (void)atomically(stays, [&] { return pooled.own->allocate(64); });
+  EXPECT_EQ(pooled.free_blocks(64), 0U);
+  report = stays.report();
+  EXPECT_EQ(report.line_commits, 2 * kBlocks);
+  EXPECT_EQ(report.escalations_needs_pages, 0U);
+}
+
+TEST_F(PoolsTest, BlocksOfEverySizeLieInLinesAndCrossNoPage) {
+  struct Block {
+    std::uintptr_t address;
+    std::size_t bytes;
+  };
+  const Pooled pooled(folder_.path());
+  const Site lines = pooled.site(), pages = pooled.site("always");
+  std::vector<Block> blocks;
+  for (std::size_t bytes = 0; bytes <= pools::kBlockBytesMax; bytes += bytes % 64 < 2 || bytes % 64 == 63 ? 1 : 61) {
+    for (const Site *site : {&lines, &pages, &lines})
+      blocks.push_back(
+          {reinterpret_cast<std::uintptr_t>(atomically(*site, [&] { return pooled.own->allocate(bytes); })), bytes});
+  }
+  EXPECT_GT(lines.report().line_commits, 0U);
+  std::sort(blocks.begin(), blocks.end(), [](const Block &a, const Block &b) { return a.address < b.address; });
+  const auto first = reinterpret_cast<std::uintptr_t>(pooled.segment.data());
+  std::uintptr_t end = first;
+  for (const Block &block : blocks) {
+    EXPECT_EQ(block.address % 64, 0U) << block.bytes;
+    EXPECT_GE(block.address, end) << block.bytes;
+    end = block.address + std::max<std::size_t>(block.bytes, 1);
+    EXPECT_EQ(block.address / kPageBytes, (end - 1) / kPageBytes) << block.bytes;
+  }
+  EXPECT_LE(end, first + pooled.segment.size_bytes());
+  for (const Block &block : blocks) {
+    const auto free = [&] { pooled.own->deallocate(reinterpret_cast<void *>(block.address), block.bytes); };
+    atomically(block.address % 128 == 0 ? lines : pages, free);
+  }
+  std::uint64_t free = 0;
+  for (const std::uint64_t bytes : pool_classes()) free += pooled.free_blocks(bytes);
+  EXPECT_EQ(free, blocks.size());
+}
+
+TEST_F(PoolsTest, LargeAndOverAlignedBlocksAreTheHeaps) {
+  const Pooled pooled(folder_.path());
+  const Site site = pooled.site();
+  const storage::HeapCensus before = pooled.census();
+  struct Request {
+    std::size_t bytes, alignment;
+  };
+  std::uint64_t instances = 0;
+  for (const Request &request : {Request{4097, 64}, Request{64, 128}, Request{100'000, 8}, Request{1, 4096}}) {
+    void *const block = atomically(site, [&] { return pooled.own->allocate(request.bytes, request.alignment); });
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % request.alignment, 0U);
+    EXPECT_EQ(pooled.chunks(), 0U);
+    EXPECT_FALSE(pooled.census() == before);
+    EXPECT_EQ(pooled.free_blocks(request.bytes), 0U);
+    atomically(site, [&] { pooled.own->deallocate(block, request.bytes, request.alignment); });
+    EXPECT_TRUE(pooled.census() == before);
+    instances += 2;
+  }
+  EXPECT_EQ(site.report().escalations_needs_pages, instances);
+  atomically(pooled.domain, [&] {
+    pooled.own->deallocate(nullptr, 64);
+    pooled.own->deallocate(nullptr, 64'000);
+  });
+}
+
+// A queue of blocks, from one who allocates to one who frees.
+struct Mailbox {
+  static constexpr std::uint64_t kPlaces = 64;
+  field<std::uint64_t> sent, received;
+  field<void *> places[kPlaces];
+};
+constexpr std::uint64_t kPosted = 4000;
+
+void allocate_only(const Pooled &pooled, Mailbox *mailbox) {
+  const Site site = pooled.site();
+  for (std::uint64_t i = 0; i < kPosted;) {
+    const bool is_sent = atomically(site, [&] {
+      if (mailbox->sent - mailbox->received == Mailbox::kPlaces) return false;
+      mailbox->places[mailbox->sent % Mailbox::kPlaces] = pooled.own->allocate(64);
+      ++mailbox->sent;
+      return true;
+    });
+    if (is_sent)
+      ++i;
+    else
+      sched_yield();
+  }
+}
+void free_only(const Pooled &pooled, Mailbox *mailbox) {
+  const Site site = pooled.site();
+  for (std::uint64_t i = 0; i < kPosted;) {
+    const bool is_received = atomically(site, [&] {
+      if (mailbox->sent == mailbox->received) return false;
+      pooled.own->deallocate(mailbox->places[mailbox->received % Mailbox::kPlaces], 64);
+      ++mailbox->received;
+      return true;
+    });
+    if (is_received)
+      ++i;
+    else
+      sched_yield();
+  }
+}
+
+TEST_F(PoolsTest, AThreadThatOnlyAllocatesIsFedByOneThatOnlyFrees) {
+  const Pooled pooled(folder_.path());
+  auto *const mailbox = pooled.segment.root<Mailbox>("mailbox");
+  {
+    Thread frees([&] { free_only(pooled, mailbox); });
+    allocate_only(pooled, mailbox);
+  }
+  EXPECT_EQ(pooled.chunks(), 1U) << "never more than 64 blocks live";
+}
+
+TEST_F(PoolsTest, AProcessThatOnlyAllocatesIsFedByOneThatOnlyFrees) {
+  Children children;
+  for (const bool frees : {false, true}) {
+    children.spawn(frees ? "frees" : "allocates", [&, frees] {
+      const Pooled pooled(folder_.path());
+      auto *const mailbox = pooled.segment.root<Mailbox>("mailbox");
+      frees ? free_only(pooled, mailbox) : allocate_only(pooled, mailbox);
+    });
+  }
+  children.expect_success();
+  EXPECT_EQ(Pooled(folder_.path()).chunks(), 1U);
+}
+
+// An instance at level 1 is in its middle, with a block, while `other` allocates and commits. True: that made it begin again.
+bool conflicts_with(const Pooled &pooled, const std::function<void()> &other) {
+  const Site site = pooled.site("never");
+  int attempts = 0;
+  atomically(site, [&] {
+    void *const block = pooled.own->allocate(64);
+    if (++attempts == 1) other();
+    pooled.own->deallocate(block, 64);
+  });
+  return attempts > 1;
+}
+// So that a list has a block of its own.
+void allocate_and_free(const Pooled &pooled) {
+  atomically(pooled.site("never"), [&] { pooled.own->deallocate(pooled.own->allocate(64), 64); });
+}
+void leave_blocks_for(const Pooled &pooled, int others) {
+  atomically(pooled.domain, [&] {
+    std::vector<void *> blocks;
+    for (int i = 0; i < 2 * others; ++i) blocks.push_back(pooled.own->allocate(64));
+    for (void *block : blocks) pooled.own->deallocate(block, 64);
+  });
+}
+
+TEST_F(PoolsTest, ThreadsUseDifferentLists) {
+  constexpr int kThreads = 2;  // one of them may have this thread's list, after as many threads as there are lists
+  const Pooled pooled(folder_.path());
+  leave_blocks_for(pooled, kThreads);
+  int conflicts = 0;
+  for (int i = 0; i < kThreads; ++i) {
+    std::atomic<int> turn{0};
+    Thread other([&] {
+      allocate_and_free(pooled);
+      turn.store(1);
+      EXPECT_TRUE(poll_until([&] { return turn.load() == 2; }));
+      allocate_and_free(pooled);
+      turn.store(3);
+    });
+    EXPECT_TRUE(poll_until([&] { return turn.load() == 1; }));
+    conflicts += conflicts_with(pooled, [&] {
+      turn.store(2);
+      EXPECT_TRUE(poll_until([&] { return turn.load() == 3; }));
+    });
+  }
+  EXPECT_LT(conflicts, kThreads);
+}
+
+TEST_F(PoolsTest, AForkedChildAndItsParentUseDifferentLists) {
+  constexpr std::uint32_t kChildren = 4, kLists = 16;
+  const Pooled pooled(folder_.path());
+  leave_blocks_for(pooled, kChildren);
+  const Shared<Turn> turn;
+  Children children;
+  std::map<pid_t, std::uint32_t> children_of;  // by what their lists depend on
+  for (std::uint32_t i = 0; i < kChildren; ++i) {
+    const std::size_t child = children.spawn("child", role(*turn, [&, i] {
+                                               turn->await(4 * i + 1);
+                                               const Pooled mine(folder_.path());
+                                               allocate_and_free(mine);
+                                               turn->reach(4 * i + 2);
+                                               turn->await(4 * i + 3);
+                                               allocate_and_free(mine);
+                                               turn->reach(4 * i + 4);
+                                             }));
+    ++children_of[children.pid(child) % static_cast<pid_t>(kLists)];
+  }
+  std::uint32_t conflicts = 0, alike = 0;
+  for (const auto &[list, count] : children_of) alike = std::max(alike, count);
+  for (std::uint32_t i = 0; i < kChildren; ++i) {
+    turn->reach(4 * i + 1);
+    turn->await(4 * i + 2);
+    conflicts += conflicts_with(pooled, [&] {
+      turn->reach(4 * i + 3);
+      turn->await(4 * i + 4);
+    });
+  }
+  children.expect_success();
+  EXPECT_LE(conflicts, alike) << "of " << kChildren << ": only those whose number happens to be the parent's";
+}
+
+TEST_F(PoolsTest, DestroyedPoolsLeaveNothingInTheHeap) {
+  const Pooled pooled(folder_.path());
+  const storage::HeapCensus before = pooled.census();
+  auto *const made = atomically(pooled.domain, [&] {
+    return new (pooled.segment.allocate(sizeof(pools), alignof(pools))) pools(allocator<std::byte>(pooled.segment));
+  });
+  const auto allocate = [&] {
+    const Site site = pooled.site();
+    for (std::size_t bytes = 1; bytes <= pools::kBlockBytesMax; bytes += 97) {
+      for (int i = 0; i < 20; ++i) {
+        atomically(site, [&] {
+          void *const block = made->allocate(bytes);
+          if (i % 3 == 0) made->deallocate(block, bytes);
+        });
+      }
+    }
+  };
+  allocate();
+  Thread(allocate).join();  // in another lane
+  EXPECT_EQ(query(pooled.domain, [&] { return pooled.own->chunks(); }), 0U);
+  EXPECT_GT(query(pooled.domain, [&] { return made->chunks(); }), 40U);
+  atomically(pooled.domain, [&] {
+    std::destroy_at(made);
+    pooled.segment.deallocate(made, sizeof(pools));
+  });
+  EXPECT_TRUE(pooled.census() == before);
+}
+
+TEST_F(PoolsTest, WorkInADomainOfPagesAlone) {
+  const Pooled pooled(folder_.path(), Levels::kPage);
+  const Site site = pooled.site();
+  std::vector<void *> blocks;
+  for (int i = 0; i < 500; ++i) {
+    blocks.push_back(atomically(site, [&] { return pooled.own->allocate(200); }));
+    blocks.push_back(atomically(pooled.domain, [&] { return pooled.own->allocate(200); }));
+  }
+  std::sort(blocks.begin(), blocks.end());
+  EXPECT_EQ(std::unique(blocks.begin(), blocks.end()), blocks.end());
+  for (void *block : blocks) atomically(site, [&] { pooled.own->deallocate(block, 200); });
+  EXPECT_EQ(pooled.free_blocks(200), 1000U);
+}
+
+TEST_F(PoolsTest, ASegmentIsUsedUpBeforeItIsFull) {
+  const Pooled pooled(folder_.path(), Levels::kHybrid, 4 * kMiB);
+  const Site site = pooled.site();
+  std::vector<void *> blocks;
+  const Errc why = code_of([&] {
+    for (;;) blocks.push_back(atomically(site, [&] { return pooled.own->allocate(64); }));
+  });
+  EXPECT_EQ(why, Errc::kSegmentFull);
+  EXPECT_GT(blocks.size() * 64, 4 * kMiB * 9 / 10);
+  void *const last = blocks.back();
+  atomically(site, [&] { pooled.own->deallocate(last, 64); });
+  EXPECT_EQ(atomically(site, [&] { return pooled.own->allocate(64); }), last);
+}
+
+TEST_F(PoolsTest, SegmentsThatWillNotDoAreRefused) {
+  const Domain domain = Domain::open(folder_.path(), Pooled::options(Levels::kHybrid));
+  SegmentOptions raw;
+  raw.layout = Layout::kRaw;
+  raw.size_bytes = kPageBytes;
+  SegmentOptions relocatable;
+  relocatable.relocatable = true;
+  const Segment words = domain.map("words", raw), moves = domain.map("moves", relocatable);
+  EXPECT_EQ(code_of([&] { const pool_allocator<std::byte> refused(words); }), Errc::kNotAHeap);
+  EXPECT_EQ(code_of([&] { const pool_allocator<std::byte> refused(moves); }), Errc::kBadArgument);
+  EXPECT_EQ(code_of([&] { (void)moves.root<pools>("other"); }), Errc::kBadArgument);
+  EXPECT_EQ(code_of([&] { const pool_allocator<std::byte> refused{Segment()}; }), Errc::kNotInitialized);
+  EXPECT_EQ(code_of([&] { const pools refused{allocator<std::byte>(Segment())}; }), Errc::kNotMapped);
+}
+
+}  // namespace
+}  // namespace tmh::test
