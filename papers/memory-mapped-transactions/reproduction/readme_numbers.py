@@ -1,16 +1,19 @@
 """readme_numbers.py -- the READMEs' tables, as Markdown, from the results of a full run.
 
 A README holds blocks between `<!-- numbers NAME -->` and `<!-- end of numbers -->`; `reproduce --numbers` writes them anew, and the test suite
-compares them with what it would write.
+compares them with what it would write. `<!-- numbers NAME FOLDER -->`: of another run, results/FOLDER.
 """
+import json
 import os
 import re
 
+from experiments import EXPERIMENTS
 from plots import number
 
-BLOCK = re.compile(r"(<!-- numbers (\S+) -->\n)(.*?)(<!-- end of numbers -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- numbers (\S+)(?: (\S+))? -->\n)(.*?)(<!-- end of numbers -->)", re.DOTALL)
 OURS = {"tmh-bptree": "tmh, B+-tree", "tmh-cobtree": "tmh, cache-oblivious B-tree", "tmh-hybrid-bptree": "tmh, B+-tree, hybrid domain",
-        "tmh-hybrid-cobtree": "tmh, cache-oblivious B-tree, hybrid domain", "thesis-bptree": "B+-tree on the thesis's mechanism",
+        "tmh-hybrid-cobtree": "tmh, cache-oblivious B-tree, hybrid domain", "tmh-fields-bptree": "tmh, B+-tree of fields, hybrid domain",
+        "tmh-fields-cobtree": "tmh, cache-oblivious B-tree of fields, hybrid domain", "thesis-bptree": "B+-tree on the thesis's mechanism",
         "thesis-cobtree": "cache-oblivious B-tree on the thesis's mechanism", "bdb-thesis": "Berkeley DB 5.3, the thesis's cache",
         "bdb-tuned": "Berkeley DB 5.3, tuned", "lmdb": "LMDB", "lmdb-writemap": "LMDB, `MDB_WRITEMAP`", "sqlite": "SQLite, WAL",
         "sqlite-tuned": "SQLite, WAL, tuned"}
@@ -50,7 +53,7 @@ def ratio(ours, theirs, key):
 
 def setup(results):
     """Where and when: said once, above all tables."""
-    environment = results.results["page-touch"]["environment"]
+    environment = next(r["environment"] for r in results.results.values() if "environment" in r)
     commits = sorted({r["environment"]["commit"] for r in results.results.values() if "environment" in r})
     seconds = sum(r["reproduce"]["seconds"] for r in results.results.values())
     return (f"{environment['cpu']}, {environment['cores']} cores, RTM {environment['rtm']}; {environment['kernel']}, {environment['file_system']}; "
@@ -145,7 +148,9 @@ def wishes_durable(results):
     at = lambda name, p: next((row for row in found if row["contestant"] == name and row["processes"] == p), None)  # noqa: E731
     floor = next((row for row in found if row["is_floor"] and row["processes"] == 1), None)
     rows = []
-    for tree, bound in (("tmh-bptree", 1.1), ("tmh-cobtree", 1.3)):
+    for tree, bound in (("tmh-bptree", 1.1), ("tmh-cobtree", 1.3), ("tmh-fields-bptree", 1.1), ("tmh-fields-cobtree", 1.3)):
+        if not at(tree, 1):  # a run from before there were trees of fields
+            continue
         one, two, rival, rival_two = at(tree, 1), at(tree, 2), at("bdb-tuned", 1), at("bdb-tuned", 2)
         rows += [wish(f"{OURS[tree]}: median of the floor's", ratio(one, floor, "us_median"), bound, True),
                  wish(f"{OURS[tree]}: median of Berkeley DB's", ratio(one, rival, "us_median"), 1.0, True),
@@ -162,17 +167,18 @@ def wishes_nondurable(results):
     key = "commits_per_s_median"
     at = lambda name, p: next((row for row in found if row["contestant"] == name and row["processes"] == p), None)  # noqa: E731
     rows = []
+    kinds = [kind for kind in ("hybrid", "fields") if at(f"tmh-{kind}-bptree", 1)]
+    all_trees = ["tmh-bptree", "tmh-cobtree"] + [f"tmh-{kind}-{tree}" for kind in kinds for tree in ("bptree", "cobtree")]
     for p, words in ((1, "1 process"), (2, "2 processes")):
         rival = at("bdb-tuned", p)
         lmdb = max((row for row in (at("lmdb", p), at("lmdb-writemap", p)) if row), key=lambda row: row[key], default=None)
-        for tree in ("tmh-bptree", "tmh-cobtree", "tmh-hybrid-bptree", "tmh-hybrid-cobtree"):
+        for tree in all_trees:
             rows.append(wish(f"{OURS[tree]}, {words}: inserts/s of Berkeley DB's", ratio(at(tree, p), rival, key), 1.0, False))
-        for tree in ("tmh-bptree", "tmh-hybrid-bptree"):
+        for tree in ["tmh-bptree"] + [f"tmh-{kind}-bptree" for kind in kinds]:
             rows.append(wish(f"{OURS[tree]}, {words}: inserts/s of the better LMDB's", ratio(at(tree, p), lmdb, key), 1.0, False))
-        for tree in ("bptree", "cobtree"):
-            rows.append(wish(f"{OURS['tmh-hybrid-' + tree]}, {words}: inserts/s of pages only", ratio(at("tmh-hybrid-" + tree, p), at("tmh-" + tree, p), key),
-                             1.0, False))
-    for tree in ("tmh-bptree", "tmh-cobtree", "tmh-hybrid-bptree", "tmh-hybrid-cobtree"):
+        for name, tree in ((f"tmh-{kind}-{tree}", tree) for kind in kinds for tree in ("bptree", "cobtree")):
+            rows.append(wish(f"{OURS[name]}, {words}: inserts/s of pages only", ratio(at(name, p), at("tmh-" + tree, p), key), 1.0, False))
+    for tree in all_trees:
         rows.append(wish(f"{OURS[tree]}: inserts/s of 2 processes, of 1's", ratio(at(tree, 2), at(tree, 1), key), 1.0, False))
     return table(["wish", "bound", "measured", ""], rows)
 
@@ -206,9 +212,24 @@ WRITERS = {"setup": setup, "tree-inserts": tree_inserts, "page-touch": page_touc
            "transfers": transfers}
 
 
-def rewritten(text, results):
-    """The text with its blocks as the results have them. An unknown block's name is a KeyError."""
-    return BLOCK.sub(lambda block: block[1] + WRITERS[block[2]](Results(results)) + block[4], text)
+def results_in(here, folder):
+    """Experiment name -> result, of the run in results/<folder>. LookupError: the full run lacks one; of another run, it is not there."""
+    results = {}
+    for each in EXPERIMENTS:
+        path = os.path.join(here, "results", folder, each.name + ".json")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                results[each.name] = json.load(file)
+        elif folder == "full":
+            raise LookupError(f"results/full lacks {each.name}")
+    if not results:
+        raise LookupError(f"results/{folder} is not there")
+    return results
+
+
+def rewritten(text, results_of):
+    """The text with its blocks as the results have them. results_of(folder): experiment name -> result. An unknown block's name is a KeyError."""
+    return BLOCK.sub(lambda block: block[1] + WRITERS[block[2]](Results(results_of(block[3] or "full"))) + block[5], text)
 
 
 def files(root, here):

@@ -221,7 +221,7 @@ def durable_inserts(page):
                    {c: [(find(rows, c, p) or {}).get("us_mean") for p in processes] for c in ordered(r["contestant"] for r in rows)}))
     page.theirs("Table 5.6")
     comparison = []
-    for tree in ("tmh-bptree", "tmh-cobtree", "thesis-bptree", "thesis-cobtree"):
+    for tree in ("tmh-bptree", "tmh-cobtree", "tmh-fields-bptree", "tmh-fields-cobtree", "thesis-bptree", "thesis-cobtree"):
         for opponent in ("bdb-thesis", "bdb-tuned"):
             for p in processes:
                 ours, theirs = find(rows, tree, p), find(rows, opponent, p)
@@ -232,7 +232,9 @@ def durable_inserts(page):
     page.ours("5.6 here", ["trees", "processes", "less time per insert", "inserts/s, ratio", "99.9 %, ratio", "log bytes, ratio"], comparison)
     wanted = []
     floor = next((r for r in rows if r["is_floor"] and r["processes"] == 1), None)
-    for tree in ("tmh-bptree", "tmh-cobtree"):
+    for tree in ("tmh-bptree", "tmh-cobtree", "tmh-fields-bptree", "tmh-fields-cobtree"):
+        if not find(rows, tree, 1):
+            continue
         one, two, rival, rival_two = find(rows, tree, 1), find(rows, tree, 2), find(rows, "bdb-tuned", 1), find(rows, "bdb-tuned", 2)
         wanted.append([tree, ratio(one, floor, "us_median"), ratio(one, rival, "us_median"), ratio(two, rival_two, "commits_per_s_median"),
                        ratio(two, one, "commits_per_s_median"), ratio(one, rival, "us_p999"), ratio(two, rival_two, "us_p999"),
