@@ -7,6 +7,8 @@
 //                        so that of two inserts that overlap one always runs again
 //          tmh-buffered  the B+-tree, acknowledged before it is durable; not comparable, shows what the wait costs
 //          tmh-none      the B+-tree, no log at all; shows what the transactions cost without durability
+//          tmh-fields, tmh-fields-none
+//                        the B+-tree made of tmh::field, in a hybrid domain, strict or without a log: inserts run at software level 1
 //          tmh-lines, tmh-pages
 //                        no map: a domain with both levels, strict; a record's 65 words are stored to a slot of an array (9 or 10
 //                        lines), all at level 1 or all at level 2. Beside each other they show what a level costs; nothing is scanned
@@ -15,6 +17,7 @@
 //          tmh-cobtree   examples/trees/cobtree.hpp, the cache-oblivious B-tree
 //          tmh-hybrid-*  these in a hybrid domain: the inserts, plain code, run in RTM where the domain is not durable and the machine has it,
 //                        and at level 2 elsewhere
+//          tmh-fields-*  these made of tmh::field, as above
 // Retries: attempts that the library undid, for whatever cause: another process committed a page that they had read; RTM.
 #include <array>
 #include <cstring>
