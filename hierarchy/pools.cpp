@@ -80,8 +80,8 @@ pools::pools(const allocator_type &heap) : heap_(heap.base()) {
 }
 
 pools::~pools() {
-  for (auto &lists : lists_) {
-    for (List &list : lists) {
+  for (Lane &lane : lanes_) {
+    for (List &list : lane.lists) {
       for (Chunk *chunk = list.chunks; chunk != nullptr;) {
         Chunk *const next = chunk->next;
         detail::heap_deallocate(heap_, chunk, chunk->bytes);
@@ -141,13 +141,12 @@ void *pools::allocate(std::size_t bytes, std::size_t alignment) {
   if (is_of_the_heap(bytes, alignment)) return detail::heap_allocate(heap_, bytes, alignment);
   const std::size_t size_class = class_of(bytes), block_bytes = bytes_of(size_class);
   const std::uint32_t own = lane();
-  auto &lists = lists_[size_class];
-  List &list = lists[own % kLanes];
+  List &list = lanes_[own % kLanes].lists[size_class];
   for (;;) {
     if (void *const block = pop(list); block != nullptr) return block;
     if (void *const block = cut(list, block_bytes); block != nullptr) return block;
     for (std::uint32_t i = 1; i < kLanes; ++i) {
-      if (void *const block = pop(lists[(own + i) % kLanes]); block != nullptr) return block;
+      if (void *const block = pop(lanes_[(own + i) % kLanes].lists[size_class]); block != nullptr) return block;
     }
     if (detail::line_run.depth != 0) go_and_refill(list, block_bytes);
     refill(list, block_bytes);
@@ -157,7 +156,7 @@ void *pools::allocate(std::size_t bytes, std::size_t alignment) {
 void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
   if (block == nullptr) return;
   if (is_of_the_heap(bytes, alignment)) return detail::heap_deallocate(heap_, block, bytes);
-  List &list = lists_[class_of(bytes)][lane() % kLanes];
+  List &list = lanes_[lane() % kLanes].lists[class_of(bytes)];
   auto *const freed = static_cast<Block *>(block);
   freed->next = list.free;
   list.free = freed;
@@ -166,15 +165,15 @@ void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
 std::uint64_t pools::free_blocks(std::size_t bytes) const {
   if (is_of_the_heap(bytes, kLine)) return 0;
   std::uint64_t count = 0;
-  for (const List &list : lists_[class_of(bytes)])
-    for (const Block *block = list.free; block != nullptr; block = block->next) ++count;
+  for (const Lane &lane : lanes_)
+    for (const Block *block = lane.lists[class_of(bytes)].free; block != nullptr; block = block->next) ++count;
   return count;
 }
 
 std::uint64_t pools::chunks() const {
   std::uint64_t count = 0;
-  for (const auto &lists : lists_)
-    for (const List &list : lists)
+  for (const Lane &lane : lanes_)
+    for (const List &list : lane.lists)
       for (const Chunk *chunk = list.chunks; chunk != nullptr; chunk = chunk->next) ++count;
   return count;
 }

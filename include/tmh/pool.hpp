@@ -63,13 +63,18 @@ class pools {
     field<Chunk *> chunks = nullptr;
   };
 
+  // A page each: whoever fills a list at level 2 takes nobody else's from level 1.
+  struct alignas(kPageBytes) Lane {
+    std::array<List, kClasses> lists;
+  };
+
   [[nodiscard]] static void *pop(List &list);
   [[nodiscard]] static void *cut(List &list, std::size_t bytes);
   void refill(List &list, std::size_t block_bytes);
   [[noreturn]] void go_and_refill(List &list, std::size_t block_bytes);
 
   field<std::byte *> heap_;  // the segment's first byte
-  std::array<std::array<List, kLanes>, kClasses> lists_;
+  std::array<Lane, kLanes> lanes_;
 };
 
 // For containers whose code and elements are made of tmh::field; nodes of any other are plain accesses, which level 1 does not see.
