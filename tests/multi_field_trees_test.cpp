@@ -10,6 +10,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -153,15 +154,20 @@ INSTANTIATE_TEST_SUITE_P(Modes, MultiFieldTreesTest, testing::ValuesIn(hybrid_mo
 // Workers 0 to 3: threads of two processes at level 1. Worker 4: at level 2, instrumented and plain, with queries in between.
 template <class Trees>
 void MultiFieldTreesTest::every_transaction_happened_once() const {
-  constexpr std::uint32_t kProcesses = 2, kThreads = 2, kWorkers = kProcesses * kThreads + 1, kSteps = 240;
+  constexpr std::uint32_t kProcesses = 2, kThreads = 2, kWorkers = kProcesses * kThreads + 1, kSteps = 600;
   const TempFolder folder(memory_folder());
   struct Totals {
-    std::atomic<std::uint64_t> line_commits, page_commits;
+    std::atomic<std::uint64_t> line_commits, line_aborts, page_commits;
+    std::atomic<std::uint32_t> ready;  // workers; they begin together
   };
   const Shared<Totals> totals;
   static_cast<void>(seed());  // chosen and printed here, inherited by the children
   const auto apply = [](const Grove<Trees> &grove, const Step &step) {
     return step.puts ? grove.put(step.key) : grove.drop(step.key);
+  };
+  const auto meet_others = [&] {
+    totals->ready.fetch_add(1);
+    EXPECT_TRUE(poll_until([&] { return totals->ready.load() == kWorkers; }));
   };
   Children children;
   for (std::uint32_t process = 0; process < kProcesses; ++process) {
@@ -172,12 +178,14 @@ void MultiFieldTreesTest::every_transaction_happened_once() const {
         std::vector<std::unique_ptr<Thread>> threads;
         for (std::uint32_t thread = 0; thread < kThreads; ++thread) {
           threads.push_back(std::make_unique<Thread>([&, thread] {
+            meet_others();
             for (const Step &step : steps_of(process * kThreads + thread, kWorkers, kSteps))
               EXPECT_TRUE(atomically(site, [&] { return apply(grove, step); })) << step.key;
           }));
         }
         threads.clear();
         totals->line_commits += site.report().line_commits;
+        totals->line_aborts += site.report().line_aborts;
       }
       grove.domain.close();
     });
@@ -186,6 +194,7 @@ void MultiFieldTreesTest::every_transaction_happened_once() const {
     Grove<Trees> grove(folder.path(), options());
     const Site site = grove.site("always");
     std::uint32_t number = 0;
+    meet_others();
     for (const Step &step : steps_of(kWorkers - 1, kWorkers, kSteps)) {
       if (++number % 2 == 0)
         EXPECT_TRUE(atomically(site, [&] { return apply(grove, step); })) << step.key;
@@ -199,6 +208,9 @@ void MultiFieldTreesTest::every_transaction_happened_once() const {
   });
   children.expect_success();
   EXPECT_GT(totals->line_commits.load(), 0U);
+  std::printf("%llu commits at level 1, %llu attempts aborted there\n",
+              static_cast<unsigned long long>(totals->line_commits.load()),
+              static_cast<unsigned long long>(totals->line_aborts.load()));
   EXPECT_EQ(totals->page_commits.load(), kSteps / 2);
 
   const Grove<Trees> grove(folder.path(), options());
