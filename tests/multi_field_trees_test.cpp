@@ -274,7 +274,7 @@ void expect_all_steps(const Grove<Trees> &grove, const Acknowledged &acknowledge
 
 template <class Trees>
 void inserters_die() {
-  constexpr int kKills = 5;
+  constexpr int kKills = 12;
   const DomainOptions strict = options_for(kDurableHybridModes[0]);
   const TempFolder folder(memory_folder());
   const Shared<Acknowledged> acknowledged;
@@ -303,7 +303,7 @@ void inserters_die() {
     random = random * 6364136223846793005ULL + 1442695040888963407ULL;
     const auto victim = static_cast<std::uint32_t>((random >> 33) % kInserters);
     const std::uint64_t before = total();
-    ASSERT_TRUE(poll_until([&] { return total() > before + 100 + (random >> 40) % 100; }))
+    ASSERT_TRUE(poll_until([&] { return total() > before + 100 + (random >> 40) % 300; }))
         << "hangs after " << kill << " kills";
     ASSERT_TRUE(children.running(running[victim]));
     children.bury(running[victim]);
