@@ -58,8 +58,8 @@ constexpr auto kBeside = trees::ValuePlace::kBeside;
 // A tree as programs use it, and one whose nodes are split and emptied often, or whose records move.
 struct BPlusTrees {
   using Tree = trees::BPlusTree<Key, FieldValue, 4096, Bytes, kBeside, field>;
-  using SmallTree = trees::BPlusTree<Key, FieldValue, 320, Bytes, kBeside, field>;
-  [[nodiscard]] static Value small_value(Key key) { return value_of(~key); }
+  using SmallTree = trees::BPlusTree<Key, field<Key>, 320, Bytes, kBeside, field>;
+  [[nodiscard]] static Key small_value(Key key) { return ~key; }
   static void add_nodes(const Tree &tree, const SmallTree &small, std::vector<PoolBlock> *blocks) {
     for (auto *leaf = tree.first(); leaf != nullptr; leaf = leaf->next) blocks->push_back({leaf, 4032, 0});
     for (auto *leaf = small.first(); leaf != nullptr; leaf = leaf->next) blocks->push_back({leaf, 256, 0});
