@@ -163,7 +163,9 @@ TEST_F(PoolsTest, BlocksOfEverySizeLieInLinesAndCrossNoPage) {
   const Pooled pooled(folder_.path());
   const Site lines = pooled.site(), pages = pooled.site("always");
   std::vector<Block> blocks;
-  for (std::size_t bytes = 0; bytes <= pools::kBlockBytesMax; bytes += bytes % 64 < 2 || bytes % 64 == 63 ? 1 : 61) {
+  const auto is_at_a_border = [](std::size_t bytes) { return (bytes + 1) % 64 <= 2; };
+  for (std::size_t bytes = 0; bytes <= pools::kBlockBytesMax; ++bytes) {
+    if (!is_at_a_border(bytes)) continue;
     for (const Site *site : {&lines, &pages, &lines})
       blocks.push_back(
           {reinterpret_cast<std::uintptr_t>(atomically(*site, [&] { return pooled.own->allocate(bytes); })), bytes});
