@@ -10,6 +10,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -57,8 +58,8 @@ constexpr auto kBeside = trees::ValuePlace::kBeside;
 // A tree as programs use it, and one whose nodes are split and emptied often, or whose records move.
 struct BPlusTrees {
   using Tree = trees::BPlusTree<Key, FieldValue, 4096, Bytes, kBeside, field>;
-  using SmallTree = trees::BPlusTree<Key, FieldValue, 320, Bytes, kBeside, field>;
-  [[nodiscard]] static Value small_value(Key key) { return value_of(~key); }
+  using SmallTree = trees::BPlusTree<Key, field<Key>, 320, Bytes, kBeside, field>;
+  [[nodiscard]] static Key small_value(Key key) { return ~key; }
   static void add_nodes(const Tree &tree, const SmallTree &small, std::vector<PoolBlock> *blocks) {
     for (auto *leaf = tree.first(); leaf != nullptr; leaf = leaf->next) blocks->push_back({leaf, 4032, 0});
     for (auto *leaf = small.first(); leaf != nullptr; leaf = leaf->next) blocks->push_back({leaf, 256, 0});
@@ -153,15 +154,20 @@ INSTANTIATE_TEST_SUITE_P(Modes, MultiFieldTreesTest, testing::ValuesIn(hybrid_mo
 // Workers 0 to 3: threads of two processes at level 1. Worker 4: at level 2, instrumented and plain, with queries in between.
 template <class Trees>
 void MultiFieldTreesTest::every_transaction_happened_once() const {
-  constexpr std::uint32_t kProcesses = 2, kThreads = 2, kWorkers = kProcesses * kThreads + 1, kSteps = 240;
+  constexpr std::uint32_t kProcesses = 2, kThreads = 2, kWorkers = kProcesses * kThreads + 1, kSteps = 600;
   const TempFolder folder(memory_folder());
   struct Totals {
-    std::atomic<std::uint64_t> line_commits, page_commits;
+    std::atomic<std::uint64_t> line_commits, line_aborts, page_commits;
+    std::atomic<std::uint32_t> ready;  // workers; they begin together
   };
   const Shared<Totals> totals;
   static_cast<void>(seed());  // chosen and printed here, inherited by the children
   const auto apply = [](const Grove<Trees> &grove, const Step &step) {
     return step.puts ? grove.put(step.key) : grove.drop(step.key);
+  };
+  const auto meet_others = [&] {
+    totals->ready.fetch_add(1);
+    EXPECT_TRUE(poll_until([&] { return totals->ready.load() == kWorkers; }));
   };
   Children children;
   for (std::uint32_t process = 0; process < kProcesses; ++process) {
@@ -172,12 +178,14 @@ void MultiFieldTreesTest::every_transaction_happened_once() const {
         std::vector<std::unique_ptr<Thread>> threads;
         for (std::uint32_t thread = 0; thread < kThreads; ++thread) {
           threads.push_back(std::make_unique<Thread>([&, thread] {
+            meet_others();
             for (const Step &step : steps_of(process * kThreads + thread, kWorkers, kSteps))
               EXPECT_TRUE(atomically(site, [&] { return apply(grove, step); })) << step.key;
           }));
         }
         threads.clear();
         totals->line_commits += site.report().line_commits;
+        totals->line_aborts += site.report().line_aborts;
       }
       grove.domain.close();
     });
@@ -186,6 +194,7 @@ void MultiFieldTreesTest::every_transaction_happened_once() const {
     Grove<Trees> grove(folder.path(), options());
     const Site site = grove.site("always");
     std::uint32_t number = 0;
+    meet_others();
     for (const Step &step : steps_of(kWorkers - 1, kWorkers, kSteps)) {
       if (++number % 2 == 0)
         EXPECT_TRUE(atomically(site, [&] { return apply(grove, step); })) << step.key;
@@ -199,6 +208,9 @@ void MultiFieldTreesTest::every_transaction_happened_once() const {
   });
   children.expect_success();
   EXPECT_GT(totals->line_commits.load(), 0U);
+  std::printf("%llu commits at level 1, %llu attempts aborted there\n",
+              static_cast<unsigned long long>(totals->line_commits.load()),
+              static_cast<unsigned long long>(totals->line_aborts.load()));
   EXPECT_EQ(totals->page_commits.load(), kSteps / 2);
 
   const Grove<Trees> grove(folder.path(), options());
@@ -262,7 +274,7 @@ void expect_all_steps(const Grove<Trees> &grove, const Acknowledged &acknowledge
 
 template <class Trees>
 void inserters_die() {
-  constexpr int kKills = 5;
+  constexpr int kKills = 12;
   const DomainOptions strict = options_for(kDurableHybridModes[0]);
   const TempFolder folder(memory_folder());
   const Shared<Acknowledged> acknowledged;
@@ -291,7 +303,7 @@ void inserters_die() {
     random = random * 6364136223846793005ULL + 1442695040888963407ULL;
     const auto victim = static_cast<std::uint32_t>((random >> 33) % kInserters);
     const std::uint64_t before = total();
-    ASSERT_TRUE(poll_until([&] { return total() > before + 100 + (random >> 40) % 100; }))
+    ASSERT_TRUE(poll_until([&] { return total() > before + 100 + (random >> 40) % 300; }))
         << "hangs after " << kill << " kills";
     ASSERT_TRUE(children.running(running[victim]));
     children.bury(running[victim]);

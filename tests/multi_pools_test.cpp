@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <iterator>
 #include <memory>
 #include <stdexcept>
@@ -26,7 +27,7 @@ namespace tmh::test {
 namespace {
 
 constexpr std::uint32_t kProcesses = 2, kThreads = 2, kWorkers = kProcesses * kThreads;
-constexpr std::uint64_t kSteps = 300, kLiveMax = 60;
+constexpr std::uint64_t kSteps = 500, kLiveMax = 60;
 
 // A block on its way to a worker.
 struct Parcel {
@@ -45,7 +46,8 @@ struct Legacy {
 };
 struct Will {
   std::array<Legacy, kWorkers> of;
-  std::atomic<std::uint64_t> line_commits, page_commits;
+  std::atomic<std::uint64_t> line_commits, page_commits, aborts;
+  std::atomic<std::uint32_t> ready;  // workers; they begin together
 };
 
 struct Place {
@@ -105,6 +107,7 @@ class Worker {
     std::copy(live_.begin(), live_.end(), legacy.live.begin());
     will->line_commits += lines_.report().line_commits;
     will->page_commits += lines_.report().page_commits + pages_.report().page_commits;
+    will->aborts += lines_.report().line_aborts + lines_.report().page_aborts + pages_.report().page_aborts;
   }
 
  private:
@@ -200,6 +203,8 @@ TEST_P(MultiPoolsTest, NoBlockIsHandedOutTwice) {
         for (std::uint32_t thread = 0; thread < kThreads; ++thread) {
           threads.push_back(std::make_unique<Thread>([&, thread] {
             Worker worker(place, process * kThreads + thread);
+            will->ready.fetch_add(1);
+            EXPECT_TRUE(poll_until([&] { return will->ready.load() == kWorkers; }));
             for (std::uint64_t step = 1; step <= kSteps; ++step) {
               worker.step();
               if (step % 50 == 0) worker.check_all();
@@ -216,6 +221,9 @@ TEST_P(MultiPoolsTest, NoBlockIsHandedOutTwice) {
     EXPECT_GT(will->line_commits.load(), 0U);
   }
   EXPECT_GT(will->page_commits.load(), 0U);
+  std::printf("%llu instances committed at sites, %llu attempts aborted\n",
+              static_cast<unsigned long long>(will->line_commits.load() + will->page_commits.load()),
+              static_cast<unsigned long long>(will->aborts.load()));
 
   const Place place(folder.path(), options());
   atomically(place.domain, [&] {
