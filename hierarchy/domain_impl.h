@@ -182,6 +182,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc open_lines(bool fresh);
   [[nodiscard]] Errc open_durable(Durability wanted, bool fresh);
   [[nodiscard]] bool must_wait(Status status, Durability durability) const noexcept;
+  [[nodiscard]] Errc check_not_own(const std::string &name) const;
   [[nodiscard]] Errc check_overlap(const std::string &name, std::uint64_t offset, std::uint64_t size) const;
   [[nodiscard]] Errc find_or_add(const std::string &name, const SegmentOptions &options, std::uint32_t *number);
   [[nodiscard]] Errc add_record(const std::string &name, const SegmentOptions &options, std::uint32_t number);
