@@ -164,6 +164,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] storage::LatencySite &latency_of_no_site() noexcept { return no_site_; }
 
  private:
+  // But for a forked child's parent's.
+  static void destroy(DomainImpl *domain) noexcept;
   [[nodiscard]] Errc why_unusable() const noexcept;
   [[nodiscard]] Errc attach();
   [[nodiscard]] Errc attach_locked(Durability wanted);
@@ -182,6 +184,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc open_lines(bool fresh);
   [[nodiscard]] Errc open_durable(Durability wanted, bool fresh);
   [[nodiscard]] bool must_wait(Status status, Durability durability) const noexcept;
+  [[nodiscard]] Errc check_not_own(const std::string &name) const;
   [[nodiscard]] Errc check_overlap(const std::string &name, std::uint64_t offset, std::uint64_t size) const;
   [[nodiscard]] Errc find_or_add(const std::string &name, const SegmentOptions &options, std::uint32_t *number);
   [[nodiscard]] Errc add_record(const std::string &name, const SegmentOptions &options, std::uint32_t number);
@@ -223,7 +226,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   Tracking wanted_tracking_ = Tracking::kAuto;
   ThreadViewUse thread_view_use_ = ThreadViewUse::kAuto;
   Latency latency_use_ = Latency::kSampled;
-  std::uint32_t fork_generation_ = 0;
+  const std::uint32_t fork_generation_ = platform::fork_generation();
+  DomainImpl *left_before_ = nullptr;  // in a forked child, which destroys none: reachable, for whoever looks for leaks
   std::uint32_t slot_ = 0;
   std::atomic<bool> open_{false};
   // Mapped until the object goes: what a thread still records while another one closes is lost, and harms nobody.

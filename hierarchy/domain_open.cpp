@@ -76,7 +76,7 @@ Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, s
     *out = known;
     return Errc::kOk;
   }
-  auto made = std::make_shared<DomainImpl>(resolved, options);
+  auto made = std::shared_ptr<DomainImpl>(new DomainImpl(resolved, options), destroy);
   if (const Errc error = made->attach(); error != Errc::kOk) return error;
   std::erase_if(registry.domains, [](const auto &entry) { return entry.expired(); });
   registry.domains.push_back(made);
@@ -127,7 +127,6 @@ Errc DomainImpl::open_durable(Durability wanted, bool fresh) {
 }
 
 Errc DomainImpl::attach() {
-  fork_generation_ = platform::fork_generation();
   if (!platform::crash_at_environment()) return fail(Errc::kBadArgument, "TMH_CRASH_AT names no step");
   if (const Errc error = page::DomainMemory::check_owner(folder_); error != Errc::kOk) return error;
   Durability wanted{};
@@ -262,17 +261,17 @@ Errc DomainImpl::recover(const std::string &folder, const RecoverOptions &option
   return Errc::kOk;
 }
 
-DomainImpl::~DomainImpl() {
-  if (platform::fork_generation() != fork_generation_) {
-    // A forked child: mappings and slot are the parent's. Only the objects' memory is ours, and it is not worth the risk.
-    (void)views_.release();
-    (void)engine_.release();
-    (void)lines_.release();
-    (void)durable_.release();
-    (void)memory_.release();
-    (void)latency_table_.release();
+void DomainImpl::destroy(DomainImpl *domain) noexcept {
+  if (platform::fork_generation() == domain->fork_generation_) {
+    delete domain;
     return;
   }
+  // A forked child: mappings and slot are the parent's, and any container may be half changed by a thread that the child does not have.
+  static constinit std::atomic<DomainImpl *> newest{nullptr};
+  domain->left_before_ = newest.exchange(domain, std::memory_order_relaxed);
+}
+
+DomainImpl::~DomainImpl() {
   if (!open_.load(std::memory_order_acquire)) return;
   if (runs_here()) {  // the last handle went inside an instance, e.g. by an exception
     (void)abort();

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -60,7 +61,35 @@ bool all_zero(const std::byte *bytes, std::size_t count) noexcept {
   return std::all_of(bytes, bytes + count, [](std::byte b) { return b == std::byte{0}; });
 }
 
+Errc belongs_to_domain(const std::string &name) {
+  return fail(Errc::kBadArgument, name + ": names beginning with tmh. belong to the domain");
+}
+
+bool is_same_file(const struct stat &one, const struct stat &other) noexcept {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
 }  // namespace
+
+// Whatever path leads there: names, also of files that are not there yet, through symbolic links; files, also through hard links and mounts.
+// REQUIRES the folder lock.
+Errc DomainImpl::check_not_own(const std::string &name) const {
+  std::error_code unknown;
+  const auto real = std::filesystem::weakly_canonical(std::filesystem::path(folder_) / name, unknown);
+  const auto is_own = [](const std::filesystem::path &file) { return file.filename().string().starts_with("tmh."); };
+  if (name.starts_with("tmh.") || (real.parent_path() == folder_ && is_own(real))) return belongs_to_domain(name);
+  struct stat mine {};
+  if (stat((std::filesystem::path(folder_) / name).c_str(), &mine) != 0) return Errc::kOk;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
+    struct stat theirs {};
+    if (is_own(entry->path()) && stat(entry->path().c_str(), &theirs) == 0 && is_same_file(mine, theirs))
+      return belongs_to_domain(name);
+  }
+  if (!error) return Errc::kOk;
+  errno = error.value();
+  return platform::fail_errno(Errc::kIo, folder_);
+}
 
 Errc DomainImpl::check_overlap(const std::string &name, std::uint64_t offset, std::uint64_t size) const {
   storage::SegmentRecordV1 wanted{};
@@ -72,8 +101,8 @@ Errc DomainImpl::check_overlap(const std::string &name, std::uint64_t offset, st
     if (offset >= record.offset_bytes + record.size_bytes || record.offset_bytes >= offset + size) continue;
     // Another path to the same file, too: two segments on the same bytes would not see each other's conflicts.
     struct stat theirs {};
-    if (name != record.name && !(exists && stat(memory_->segment_path(record).c_str(), &theirs) == 0 &&
-                                 theirs.st_dev == mine.st_dev && theirs.st_ino == mine.st_ino))
+    if (name != record.name &&
+        !(exists && stat(memory_->segment_path(record).c_str(), &theirs) == 0 && is_same_file(mine, theirs)))
       continue;
     return fail(Errc::kSegmentOverlap, name + ": bytes from " + std::to_string(record.offset_bytes) +
                                            " belong to another segment, " + record.name);
@@ -163,11 +192,6 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
   const std::string name = std::filesystem::path(file).lexically_normal().string();
   if (name.size() > storage::kSegmentNameBytesMax)
     return fail(Errc::kBadArgument, "a segment's name has at most 175 bytes");
-  // Whatever path leads there, through symbolic links, too.
-  std::error_code unknown;
-  const auto real = std::filesystem::weakly_canonical(std::filesystem::path(folder_) / name, unknown);
-  if (name.starts_with("tmh.") || (real.parent_path() == folder_ && real.filename().string().starts_with("tmh.")))
-    return fail(Errc::kBadArgument, name + ": names beginning with tmh. belong to the domain");
   auto segment = std::make_shared<SegmentImpl>();
   {
     std::unique_lock<std::mutex> instance_guard(process_.mutex, std::defer_lock);
@@ -176,6 +200,7 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
     if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
     platform::FolderLock folder_lock;
     if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+    if (const Errc error = check_not_own(name); error != Errc::kOk) return error;
     if (const Errc error = map_view(name, options, segment); error != Errc::kOk) return error;
   }
   // Without the folder lock: this begins an instance, and whoever runs one may be waiting for the folder to grow a segment.

@@ -8,6 +8,8 @@
 
 #include <pthread.h>
 
+#include <atomic>
+
 namespace tmh::platform {
 
 template <class T>
@@ -20,19 +22,21 @@ class ThreadObject {
   }
 
  private:
-  // Gone before the library's code is: a thread that ends later leaves its object behind.
+  // Deleted before the library's code is gone: a thread that ends later leaves its object behind. Whether it is there stays known to static
+  // objects whose destructors run later: its number may be another library's by then.
   struct Key {
-    pthread_key_t key{};
-    const bool is_made = pthread_key_create(&key, end) == 0;
+    Key() { has_key_.store(pthread_key_create(&key_, end) == 0, std::memory_order_relaxed); }
+    Key(const Key &) = delete;
+    Key &operator=(const Key &) = delete;
     ~Key() {
-      if (is_made) pthread_key_delete(key);
+      if (has_key_.exchange(false, std::memory_order_relaxed)) pthread_key_delete(key_);
     }
   };
 
   static void make() {
     object_ = new T();
     static const Key key;
-    if (key.is_made) (void)pthread_setspecific(key.key, object_);
+    if (has_key_.load(std::memory_order_relaxed)) (void)pthread_setspecific(key_, object_);
   }
   static void end(void *object) noexcept {
     object_ = nullptr;
@@ -40,6 +44,8 @@ class ThreadObject {
   }
 
   static inline constinit thread_local T *object_ = nullptr;
+  static inline constinit pthread_key_t key_ = 0;
+  static inline constinit std::atomic<bool> has_key_{false};  // relaxed: the initialization of `key` comes before
 };
 
 }  // namespace tmh::platform

@@ -10,8 +10,11 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "levels/storage/control.h"
 #include "levels/storage/participants.h"
@@ -461,6 +464,45 @@ TEST_F(BadInputTest, AnotherPathToASegmentsFileIsAnOverlap) {
   EXPECT_TRUE(domain.map(file, options)) << "side by side is no overlap";
 }
 
+// By whichever of the two names it is known: growing asks by the segment's own, and the other's record lies behind.
+TEST_F(BadInputTest, ASegmentDoesNotGrowIntoAnotherThatIsTheSameFileByAnotherPath) {
+  struct Alias {
+    std::string path;
+    std::function<void(const std::string &folder)> make;
+  };
+  const Alias aliases[] = {
+      {"hard.raw", [](auto &folder) { std::filesystem::create_hard_link(folder + "/a.raw", folder + "/hard.raw"); }},
+      {"soft.raw", [](auto &folder) { std::filesystem::create_symlink("a.raw", folder + "/soft.raw"); }},
+  };
+  for (const Alias &alias : aliases) {
+    for (const bool is_alias_in_front : {true, false}) {
+      const std::string folder = folder_.path() + '/' + alias.path + (is_alias_in_front ? "-first" : "-second");
+      const Domain domain = Domain::open(folder);
+      std::ofstream(folder + "/a.raw") << std::string(kPageBytes, 'x');
+      alias.make(folder);
+      const std::string front_path = is_alias_in_front ? alias.path : "a.raw";
+      const std::string behind_path = is_alias_in_front ? "a.raw" : alias.path;
+      SegmentOptions options = raw_segment(2 * kPageBytes);
+      options.max_bytes = 16 * kPageBytes;
+      const Segment front = domain.map(front_path, options);
+      options.offset_bytes = 4 * kPageBytes;
+      const Segment behind = domain.map(behind_path, options);
+      EXPECT_NO_THROW(front.grow(4 * kPageBytes)) << "side by side is no overlap";
+      atomically(domain, [&] { store(behind.data()[0], std::byte{7}); });
+      expect_error(
+          Errc::kSegmentOverlap, [&] { front.grow(5 * kPageBytes); }, behind_path);
+      EXPECT_EQ(front.size_bytes(), 4 * kPageBytes);
+      options.offset_bytes = 0;
+      options.size_bytes = 5 * kPageBytes;
+      domain.unmap(front);
+      expect_error(
+          Errc::kSegmentOverlap, [&] { static_cast<void>(domain.map(front_path, options)); }, behind_path);
+      EXPECT_NO_THROW(behind.grow(16 * kPageBytes)) << "nothing lies behind";
+      EXPECT_EQ(query(domain, [&] { return load(behind.data()[0]); }), std::byte{7});
+    }
+  }
+}
+
 TEST_F(BadInputTest, TheDomainsOwnFilesAreNoSegmentsByAnyPath) {
   const Domain domain = open();
   std::filesystem::create_symlink("tmh.state", domain.folder() + "/soft.raw");
@@ -468,6 +510,31 @@ TEST_F(BadInputTest, TheDomainsOwnFilesAreNoSegmentsByAnyPath) {
   for (const std::string &path : {domain.folder() + "/tmh.control", detour, std::string("soft.raw")})
     expect_error(
         Errc::kBadArgument, [&] { static_cast<void>(domain.map(path, raw_segment())); }, "belong to the domain");
+}
+
+TEST_F(BadInputTest, AHardLinkToAnyOfTheDomainsOwnFilesIsNoSegment) {
+  DomainOptions options;
+  options.levels = Levels::kHybrid;
+  options.durability = Durability::kBuffered;
+  const Domain domain = Domain::open(folder_.path() + "/domain", options);
+  (void)domain.map("a.raw", raw_segment());
+  std::vector<std::string> own;
+  for (const auto &entry : std::filesystem::directory_iterator(domain.folder()))
+    if (entry.path().filename().string().starts_with("tmh.")) own.push_back(entry.path().filename().string());
+  EXPECT_GT(own.size(), 10U);
+  const std::string elsewhere = folder_.path() + "/elsewhere.raw";
+  for (const std::string &file : own) {
+    for (const std::string &link : {domain.folder() + "/hard.raw", elsewhere}) {
+      std::filesystem::create_hard_link(domain.folder() + '/' + file, link);
+      for (const std::string &path : {link, "../domain/../" + link.substr(folder_.path().size() + 1)})
+        expect_error(
+            Errc::kBadArgument, [&] { static_cast<void>(domain.map(path, raw_segment())); }, "belong to the domain");
+      std::filesystem::remove(link);
+    }
+  }
+  std::filesystem::create_hard_link(domain.folder() + "/tmh.lock", elsewhere);
+  std::filesystem::copy_file(elsewhere, folder_.path() + "/copy.raw");
+  EXPECT_TRUE(domain.map(folder_.path() + "/copy.raw", raw_segment())) << "a copy is another file";
 }
 
 TEST_F(BadInputTest, NamesWithAByteZeroAreRefused) {

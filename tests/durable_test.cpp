@@ -24,6 +24,7 @@
 #include "platform/process.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/seed.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
@@ -62,9 +63,7 @@ class DurableTest : public ::testing::Test {
 };
 
 TEST_F(DurableTest, AfterACloseThatFailedBufferedCommitsStillBecomeDurable) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "UBSan's check of virtual tables opens a pipe, and reports an error where it cannot";
-#endif
+  if (const std::string why = why_descriptors_must_stay(); !why.empty()) GTEST_SKIP() << why;
   DomainOptions options = durable_options(Durability::kBuffered);
   options.flush_interval_ms = 1;
   Domain domain = Domain::open(path(), options);

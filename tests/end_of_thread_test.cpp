@@ -18,6 +18,7 @@
 
 #include <tmh/tmh.hpp>
 
+#include "platform/thread_object.h"
 #include "tests/support/children.h"
 #include "tests/support/temp_folder.h"
 
@@ -120,6 +121,28 @@ TEST(EndOfThreadTest, StaticObjectsRunInstancesAndCloseAtExit) {
       EXPECT_EQ(status, 0) << level << (levels == Levels::kPage ? ", page domain" : ", hybrid domain");
     }
   }
+}
+
+// The library deletes its keys before a static object from before them goes, and another library may have got their numbers.
+TEST(EndOfThreadTest, AStaticObjectThatIsTheFirstToAskInItsThreadTouchesNobodyElsesKey) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    struct Probe {};
+    std::thread([] { (void)platform::ThreadObject<Probe>::here(); }).join();  // makes the key
+    at_end_of_program.action = [] {
+      std::vector<pthread_key_t> keys;  // every number that is free
+      for (pthread_key_t key{}; pthread_key_create(&key, nullptr) == 0;) keys.push_back(key);
+      (void)platform::ThreadObject<Probe>::here();
+      for (const pthread_key_t key : keys)
+        if (pthread_getspecific(key) != nullptr) _exit(1);
+      _exit(keys.empty() ? 3 : 0);
+    };
+    std::exit(2);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 // The heir of the runner is whoever begins next.

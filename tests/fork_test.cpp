@@ -1,15 +1,23 @@
 // tests/fork_test.cpp -- what a child may rely on that was forked while other threads of its parent were inside the library.
 // Invariants: (1) it opens domains, maps segments and runs instances, whatever another thread was doing,
-//             (2) it keeps no domain's folder locked, also when its parent dies in the middle of an open.
+//             (2) it keeps no domain's folder locked, also when its parent dies in the middle of an open,
+//             (3) it may let go of what it inherits, whatever another thread was changing there.
+#include <fcntl.h>
+#include <malloc.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,6 +27,23 @@
 
 #include "platform/steps.h"
 #include "tests/support/stage.h"
+
+// Where memory is freed, containers are half changed.
+thread_local const std::function<void()> *at_delete = nullptr;
+
+void *operator new(std::size_t bytes) {
+  if (void *memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept { return std::malloc(bytes); }
+void operator delete(void *memory) noexcept {
+  if (at_delete == nullptr || memory == nullptr) return std::free(memory);
+  std::memset(memory, 0xa5, malloc_usable_size(memory));
+  std::free(memory);
+  (*std::exchange(at_delete, nullptr))();
+}
+void operator delete(void *memory, std::size_t) noexcept { operator delete(memory); }
+void operator delete(void *memory, const std::nothrow_t &) noexcept { operator delete(memory); }
 
 namespace tmh::test {
 namespace {
@@ -106,6 +131,57 @@ TEST(ForkTest, AChildThatExitsDestroysNoActionOfItsParents) {
       EXPECT_EQ(waitpid(child, &status, 0), child);
       EXPECT_EQ(status, 0);
     });
+  });
+}
+
+bool is_locked(const std::string &folder) {
+  const int fd = open((folder + "/tmh.lock").c_str(), O_RDWR | O_CLOEXEC);
+  const bool is_held = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(fd);
+  return is_held;
+}
+
+// Forks wherever a thread that maps frees something; but before it has the folder's lock, where fork() waits for it.
+TEST(ForkTest, AChildLetsGoOfADomainThatAnotherThreadOfItsParentWasChanging) {
+  const TempFolder folder;
+  expect_child("parent", [&] {
+    Domain domain = Domain::open(folder.path());
+    Segment segments[] = {domain.map("a.raw", raw_segment()), domain.map("b.raw", raw_segment())};
+    enum State { kGoesOn, kStands, kHasEnded };
+    std::atomic<State> state{kGoesOn};
+    std::function<void()> stand;
+    stand = [&] {
+      if (is_locked(folder.path())) {
+        state = kStands;
+        state.notify_one();
+        state.wait(kStands);
+      }
+      at_delete = &stand;
+    };
+    std::thread other([&] {
+      at_delete = &stand;
+      EXPECT_TRUE(domain.map("c.raw", raw_segment()));
+      at_delete = nullptr;
+      state = kHasEnded;
+      state.notify_one();
+    });
+    int places = 0;
+    for (state.wait(kGoesOn); state != kHasEnded; state.wait(kGoesOn)) {
+      const pid_t child = fork();
+      if (child == 0) {
+        for (Segment &segment : segments) segment = {};
+        domain = {};
+        _exit(0);
+      }
+      int status = -1;
+      EXPECT_EQ(waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0) << "at place " << places;
+      ++places;
+      state = kGoesOn;
+      state.notify_one();
+    }
+    other.join();
+    EXPECT_GT(places, 1);
   });
 }
 

@@ -43,6 +43,7 @@
 #include "platform/disk.h"
 #include "platform/steps.h"
 #include "tests/support/children.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 
@@ -446,9 +447,7 @@ TEST_F(DurableRegressionsTest, AStoppedCheckpointKeepsNobodyElsesCommitsWaiting)
 }
 
 TEST_F(DurableRegressionsTest, AProcessWithoutDescriptorsStopsNobodyElse) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "UBSan's check of virtual tables opens a pipe, and reports an error where it cannot";
-#endif
+  if (const std::string why = why_descriptors_must_stay(); !why.empty()) GTEST_SKIP() << why;
   const Domain domain = Domain::open(this->domain(), durable());
   const Segment segment = domain.map("a.db", raw(4));
   expect_child("without descriptors", [&] {

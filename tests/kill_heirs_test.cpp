@@ -24,6 +24,7 @@
 #include "platform/process.h"
 #include "platform/steps.h"
 #include "tests/support/children.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 
@@ -110,9 +111,7 @@ TEST(HeirsTest, ACheckpointSendsNoVersionHomeThatIsNotLinkedToItsPage) {
 }
 
 TEST(HeirsTest, AProcessWithoutDescriptorsInheritsFromTheDead) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "UBSan's check of virtual tables opens a pipe, and reports an error where it cannot";
-#endif
+  if (const std::string why = why_descriptors_must_stay(); !why.empty()) GTEST_SKIP() << why;
   const TempFolder folder;
   DomainOptions options = durable();
   options.durability = Durability::kNone;

@@ -25,6 +25,7 @@
 
 #include "platform/steps.h"
 #include "tests/support/asleep.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/stage.h"
 
 namespace tmh::test {
@@ -214,6 +215,7 @@ void limit_descriptors(rlim_t count) {
 }
 
 TEST(RegressionsTest, AnOpenerWithoutDescriptorsGetsAnErrorAndTheFilesInUseStay) {
+  if (const std::string why = why_descriptors_must_stay(); !why.empty()) GTEST_SKIP() << why;
   const TempFolder folder;
   const Shared<Turn> turn;
   const Shared<std::atomic<pid_t>> holder_pid;

@@ -3,7 +3,6 @@
 //             as if the signal had not been caught; afterwards with the report of what was done.
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -27,16 +26,10 @@ class ToolRunStop : public ::testing::TestWithParam<int> {
   // With its temporary folder in temporary(), its output in the file out().
   std::size_t start(std::vector<std::string> words) {
     fs::create_directory(temporary());
-    words.insert(words.begin(), {TMH_TOOL, "run"});
-    return children_.spawn("tmh run", [this, words]() mutable {
+    words.insert(words.begin(), "run");
+    return children_.spawn("tmh run", [this, words] {
       (void)::setenv("TMPDIR", temporary().c_str(), 1);
-      const int file = ::open(out().c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      (void)::dup2(file, STDOUT_FILENO);
-      for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM}) (void)::signal(signal, SIG_DFL);
-      std::vector<char *> arguments;
-      for (std::string &word : words) arguments.push_back(word.data());
-      arguments.push_back(nullptr);
-      (void)::execv(TMH_TOOL, arguments.data());
+      become_tmh(words, out());
     });
   }
   [[nodiscard]] std::string temporary() const { return folder_ / "temporary"; }

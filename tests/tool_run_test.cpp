@@ -5,7 +5,6 @@
 //             are called.
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -45,15 +44,8 @@ json run_json(std::vector<std::string> words, int exit_code = 0) {
 
 // tmh in a child of this process, so that signals can be sent to it.
 std::size_t start(Children &children, std::vector<std::string> words, const std::string &out) {
-  words.insert(words.begin(), {TMH_TOOL, "run"});
-  return children.spawn("tmh run", [words, out]() mutable {
-    const int file = ::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    (void)::dup2(file, STDOUT_FILENO);
-    std::vector<char *> arguments;
-    for (std::string &word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    (void)::execv(TMH_TOOL, arguments.data());
-  });
+  words.insert(words.begin(), "run");
+  return children.spawn("tmh run", [words, out] { become_tmh(words, out); });
 }
 
 // Pids of the workers that have the domain open.

@@ -2,8 +2,11 @@
 // REQUIRES: TMH_TOOL, TMH_PYTHON, TMH_SOURCE_DIR are defined, as for tests/tool_*_test.cpp.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -20,6 +23,19 @@ inline ProgramEnd run_tmh(std::vector<std::string> words) {
   EXPECT_FALSE(end.hung) << words[1];
   EXPECT_EQ(end.signal, 0) << words[1] << ": " << end.err;
   return end;
+}
+
+// For a child that signals are to be sent to. Fails by returning. Signals mean what they mean at a terminal: whoever starts the tests in the
+// background, as a shell without job control does, has them ignored.
+inline void become_tmh(std::vector<std::string> words, const std::string &out) {
+  words.insert(words.begin(), TMH_TOOL);
+  const int file = ::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  (void)::dup2(file, STDOUT_FILENO);
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM}) (void)::signal(signal, SIG_DFL);
+  std::vector<char *> arguments;
+  for (std::string &word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  (void)::execv(TMH_TOOL, arguments.data());
 }
 
 // Each line of `documents` is one. Without python3-jsonschema nothing is checked: the test goes on, and counts as skipped unless it fails.
