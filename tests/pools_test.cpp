@@ -1,6 +1,7 @@
 // tests/pools_test.cpp -- tmh::pools: what one process sees of them at either level, and who shares a list with whom.
 // Invariants: (1) what an aborted instance allocated is free, what it freed is not.
-//             (2) instances at level 1 stay there while lists hold blocks: one goes to level 2 for each chunk, and for each block of the heap.
+//             (2) instances at level 1 stay there: a list is filled by an instance of its own. For a block of the heap, and when they need more than
+//                 a list holds, they go to level 2.
 //             (3) blocks are aligned to lines, overlap nothing, and cross no page; other requests are the heap's, and come back to it.
 //             (4) who only allocates is fed by who only frees: chunks are as many as live blocks need.
 //             (5) threads, and a forked child and its parent, use different lists. (6) destroyed pools leave nothing in the heap.
@@ -132,27 +133,37 @@ TEST_F(PoolsTest, WhatAnAbortedInstanceFreedIsNobodyElses) {
   }
 }
 
-TEST_F(PoolsTest, LevelOneIsLeftOnceForEachChunk) {
+TEST_F(PoolsTest, ListsAreFilledByInstancesOfTheirOwn) {
   constexpr std::uint64_t kBlocks = 3000;
   const Pooled pooled(folder_.path());
-  const Site site = pooled.site();
+  const Site stays = pooled.site("never");
   std::vector<void *> blocks;
   for (std::uint64_t i = 0; i < kBlocks; ++i)
-    blocks.push_back(atomically(site, [&] { return pooled.own->allocate(64); }));
-  const std::uint64_t chunks = pooled.chunks();
-  EXPECT_EQ(chunks, 2U) << "of 64 and of 128 KiB";
-  SiteReport report = site.report();
-  EXPECT_EQ(report.escalations_needs_pages, chunks);
-  EXPECT_EQ(report.page_commits, chunks);
-  EXPECT_EQ(report.line_commits, kBlocks - chunks);
-  const Site stays = pooled.site("never");
+    blocks.push_back(atomically(stays, [&] { return pooled.own->allocate(64); }));
+  EXPECT_EQ(pooled.chunks(), 2U) << "of 64 and of 128 KiB";
   for (void *block : blocks) atomically(stays, [&] { pooled.own->deallocate(block, 64); });
   EXPECT_EQ(pooled.free_blocks(64), kBlocks);
   for (std::uint64_t i = 0; i < kBlocks; ++i) (void)atomically(stays, [&] { return pooled.own->allocate(64); });
   EXPECT_EQ(pooled.free_blocks(64), 0U);
-  report = stays.report();
-  EXPECT_EQ(report.line_commits, 2 * kBlocks);
+  const SiteReport report = stays.report();
+  EXPECT_EQ(report.line_commits, 3 * kBlocks);
+  EXPECT_EQ(report.page_commits, 0U);
   EXPECT_EQ(report.escalations_needs_pages, 0U);
+}
+
+TEST_F(PoolsTest, WhoEmptiesAListInOneInstanceGoesUp) {
+  constexpr std::uint64_t kBlocks = 3000;  // three chunks' worth; a list filled anew would not do
+  const Pooled pooled(folder_.path());
+  const Site site = pooled.site(), stays = pooled.site("never");
+  const auto all_at_once = [&] {
+    for (std::uint64_t i = 0; i < kBlocks; ++i) (void)pooled.own->allocate(64);
+  };
+  atomically(site, all_at_once);
+  const SiteReport report = site.report();
+  EXPECT_EQ(report.page_commits, 1U);
+  EXPECT_EQ(report.escalations_needs_pages, 1U);
+  EXPECT_THROW(atomically(stays, all_at_once), Error);
+  EXPECT_EQ(stays.report().line_commits, 0U);
 }
 
 TEST_F(PoolsTest, BlocksOfEverySizeLieInLinesAndCrossNoPage) {
