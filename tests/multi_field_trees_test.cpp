@@ -246,7 +246,9 @@ void insert_for_ever(const Grove<Trees> &grove, std::uint32_t worker, std::atomi
   const Site site = grove.site("on-capacity");
   std::uint64_t done = acknowledged->load();
   // Its predecessor may have died between a commit and its acknowledgement.
-  if (query(grove.domain, [&] { return grove.tree->find(nth_key(worker, done + 1)) != nullptr; })) ++done;
+  if (query(grove.domain, [&] { return grove.tree->find(nth_key(worker, done + 1)) != nullptr; }))
+    acknowledged->store(
+        ++done, std::memory_order_release);  // or this one might die, too, and leave two steps that nobody knows of
   for (;;) {
     const std::uint64_t step = done + 1;
     EXPECT_TRUE(atomically(site,
@@ -326,7 +328,6 @@ void inserters_die() {
     expect_all_steps(grove, *acknowledged);
     EXPECT_EQ(storage::heap_check(grove.segment.data(), grove.segment.size_bytes()), Errc::kOk);
     std::vector<PoolBlock> blocks = take_all_free(grove.own);
-    EXPECT_FALSE(blocks.empty());
     for (const PoolBlock &block : blocks) fill(block);
     for (const auto &record : *grove.tree) blocks.push_back({&record.value, sizeof record.value, 0});
     Trees::add_nodes(*grove.tree, *grove.small, &blocks);
