@@ -67,8 +67,8 @@ def check_numbers(root):
         blocks += len(readme_numbers.BLOCK.findall(text))
         try:
             is_so = readme_numbers.rewritten(text, lambda name: readme_numbers.results_in(folder, name)) == text
-        except LookupError as error:
-            return [str(error.args[0])]
+        except readme_numbers.NoResults as error:
+            return [str(error)]
         if not is_so:
             problems.append(f"{path}: its tables are not those of its results: reproduce --numbers")
     return problems if blocks >= len(readme_numbers.WRITERS) else problems + ["the READMEs lack tables of the full run"]
@@ -124,6 +124,14 @@ def self_test():
         written = readme_numbers.rewritten(f"a\n<!-- numbers {block} -->\nstale\n<!-- end of numbers -->\nb", {folder: lines}.get)
         if "| oak | 1 | 2 | 3 | 4 | 5 |" not in written or "stale" in written or not (written.startswith("a\n") and written.endswith("-->\nb")):
             problems.append("a README's table is not written anew")
+    paper = os.path.dirname(os.path.dirname(readme_numbers.__file__))
+    for misspelt, expected in (("<!-- numbers nothing -->", KeyError), ("<!-- numbers lines-changed nowhere -->", readme_numbers.NoResults)):
+        try:
+            readme_numbers.rewritten(misspelt + "\n<!-- end of numbers -->", lambda name: readme_numbers.results_in(paper, name))
+            problems.append(f"{misspelt} is written")
+        except Exception as error:  # noqa: BLE001: which one?
+            if type(error) is not expected:
+                problems.append(f"{misspelt} is told as {error!r}")
     if names_in_text("tables 4.3 to 4.5, C.10") != {"4.3", "4.4", "4.5", "C.10"}:
         problems.append("tables are misread")
     return problems

@@ -19,6 +19,10 @@ OURS = {"tmh-bptree": "tmh, B+-tree", "tmh-cobtree": "tmh, cache-oblivious B-tre
         "sqlite-tuned": "SQLite, WAL, tuned"}
 
 
+class NoResults(Exception):
+    """A run, or an experiment of the full run, is not there. No LookupError: a misspelt block or a row without its cell is one."""
+
+
 class Results:
     """Experiment name -> result, as `reproduce` wrote it."""
 
@@ -213,7 +217,7 @@ WRITERS = {"setup": setup, "tree-inserts": tree_inserts, "page-touch": page_touc
 
 
 def results_in(here, folder):
-    """Experiment name -> result, of the run in results/<folder>. LookupError: the full run lacks one; of another run, it is not there."""
+    """Experiment name -> result, of the run in results/<folder>. NoResults: the full run lacks one; of another run, it is not there."""
     results = {}
     for each in EXPERIMENTS:
         path = os.path.join(here, "results", folder, each.name + ".json")
@@ -221,9 +225,9 @@ def results_in(here, folder):
             with open(path, encoding="utf-8") as file:
                 results[each.name] = json.load(file)
         elif folder == "full":
-            raise LookupError(f"results/full lacks {each.name}")
+            raise NoResults(f"results/full lacks {each.name}")
     if not results:
-        raise LookupError(f"results/{folder} is not there")
+        raise NoResults(f"results/{folder} is not there")
     return results
 
 
