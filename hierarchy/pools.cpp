@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include <tmh/pool.hpp>
@@ -68,6 +69,14 @@ std::uint32_t lane() noexcept {
 }  // namespace
 
 pools::pools(const allocator_type &heap) : heap_(heap.base()) {
+  // Files hold them. Another layout, or other size classes, need another size of this class: Segment::root() then refuses those of before.
+  static_assert(sizeof(List) == 64 && offsetof(List, free) == 0 && offsetof(List, unused) == 8 &&
+                offsetof(List, end) == 16 && offsetof(List, chunks) == 24);
+  static_assert(sizeof(Chunk) == 64 && offsetof(Chunk, next) == 0 && offsetof(Chunk, bytes) == 8 &&
+                offsetof(Block, next) == 0);
+  static_assert(sizeof(Lane) == kPageBytes && sizeof(pools) == (1 + kLanes) * kPageBytes && kLanes == 16 &&
+                kClasses == 20);
+  static_assert(kLineBytes == kLine && kClasses == class_of(kBlockBytesMax) + 1);
   const Segment segment = segment_of(heap.base());
   if (!segment) {
     platform::fail(Errc::kNotMapped, "pools of a segment that is not mapped in this process");
@@ -127,14 +136,16 @@ void pools::refill(List &list, std::size_t block_bytes) {
   list.end = first + bytes;
 }
 
-// At level 2 what the attempt has seen would go up with it, and come down again. So the attempt is undone, and sees a full list the next time;
-// retry() does not sleep, for the list has been read and will have changed. But who has emptied it himself would find it as it was.
+// At level 2 what the attempt has seen would go up with it, and come down again. So the attempt is undone, and sees a full list the next time.
+// But who has emptied it himself would find it as it was.
 void pools::go_and_refill(List &list, std::size_t block_bytes) {
   if (detail::line_run.thread->has_written(&list)) detail::need_pages();
-  on_abort([this, &list, block_bytes, domain = detail::domain_of(segment_of(this))] {
-    atomically(domain, [&] { refill(list, block_bytes); });
+  detail::begin_again([this, &list, block_bytes, domain = detail::domain_of(segment_of(this))] {
+    atomically(domain, [&] {
+      // Between two attempts anybody may unmap: see Domain::unmap(). From here on he waits.
+      if (segment_of(this)) refill(list, block_bytes);
+    });
   });
-  retry();
 }
 
 void *pools::allocate(std::size_t bytes, std::size_t alignment) {

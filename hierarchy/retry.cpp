@@ -143,8 +143,9 @@ void retry() {
     throw detail::RetryNow{};
   }
   line::SoftwareThread &thread = *detail::line_run.thread;
-  if (!thread.is_doomed() && thread.reads().empty()) detail::raise_nothing_read();
-  detail::retry_wanted = true;
+  if (thread.is_doomed()) throw detail::LineAbort{};  // the body has swallowed the first
+  if (thread.reads().empty()) detail::raise_nothing_read();
+  detail::unwinds = detail::Unwinds::kToWait;
   thread.fail(AbortCause::kUser);
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -151,7 +152,13 @@ struct LineRun {
   Errc no_room = Errc::kOk;  // why its last attempt failed, where that was AbortCause::kNoSpace
 };
 inline constinit thread_local LineRun line_run;
-inline constinit thread_local bool retry_wanted = false;  // the LineAbort on its way is retry()'s
+// What follows the LineAbort on its way.
+enum class Unwinds : std::uint8_t {
+  kFailed,
+  kToWait,  // retry()
+  kToBeginAgain,
+};
+inline constinit thread_local Unwinds unwinds = Unwinds::kFailed;
 // Does this thread run an instance of a site at level 1?
 [[nodiscard]] inline bool line_instance_here() noexcept { return (hardware_run.depth | line_run.depth) != 0; }
 // Throws Error(kEndWithoutBegin): this thread runs no instance, at whatever level.
@@ -173,6 +180,10 @@ void leave_hardware() noexcept;
 void need_pages();
 // The same in a thread's view; level 1 is not asked.
 void need_process_view();
+// In a body at level 1: undoes the attempt, runs its on_abort() actions and then `before`, outside of any instance, and begins another at once: it
+// has not failed, and keeps its age. When `before` throws an Error the next one runs at level 2, where the body meets the reason, and may catch it;
+// at a site that may not leave level 1 the Error leaves atomically(). Throws LineAbort.
+[[noreturn]] void begin_again(std::function<void()> before);
 // After the outermost instance of this thread has ended: runs its actions.
 void run_actions(bool committed);
 // The same, unless it still runs.

@@ -34,6 +34,7 @@ namespace {
 // Of this thread's instance. Behind the thread's thread_local objects, whose destructors may end the instance, or run others with actions.
 struct Actions {
   std::vector<std::function<void()>> on_commit, on_abort;
+  std::function<void()> before_next;  // begin_again()'s
 };
 Actions &actions_here() { return platform::ThreadObject<Actions>::here(); }
 constinit thread_local bool has_actions = false;
@@ -131,6 +132,13 @@ void need_pages() {
   leave_hardware();
   if (line_run.depth != 0) line_run.thread->fail(AbortCause::kNeedsPages);
   need_process_view();
+}
+
+void begin_again(std::function<void()> before) {
+  actions_here().before_next = std::move(before);
+  has_actions = true;
+  unwinds = Unwinds::kToBeginAgain;
+  line_run.thread->fail(AbortCause::kUser);
 }
 
 void need_process_view() {
@@ -239,7 +247,7 @@ inline void Attempts::begin_lines() {
   line::SoftwareThread *thread = domain.lines()->thread(&error);
   if (thread == nullptr) raise(error);
   start_timing();
-  retry_wanted = false;
+  unwinds = Unwinds::kFailed;
   line_run = {domain.lines(), thread, 1};
   thread->begin({domain.policy(), false, attempts_, domain.capacity()});
   if (domain.durable() != nullptr && !domain.durable()->early_release()) [[unlikely]]
@@ -303,7 +311,7 @@ bool Attempts::end() {
   line_run.depth = 0;
   line::SoftwareThread &thread = *line_run.thread;
   if (thread.commit() != Status::kCommitted) {
-    failed_at_lines();
+    unwinds == Unwinds::kToBeginAgain ? begin_again_at_lines() : failed_at_lines();  // the former: swallowed
     return false;
   }
   Errc unacknowledged = Errc::kOk;
@@ -348,16 +356,31 @@ void Attempts::unwound() {
   if (runs_at_ == RunsAt::kPages) return failed_in_thread_view();
   line_run.depth = 0;
   line_run.thread->abandon();
-  if (!retry_wanted) {
-    failed_at_lines();
-    return;
-  }
+  if (unwinds == Unwinds::kFailed) return failed_at_lines();
+  if (unwinds == Unwinds::kToBeginAgain) return begin_again_at_lines();
   const LineReads reads(line_run.domain->memory(), line_run.thread->reads());  // an action may run another instance
   leave_lines();
   run_actions(false);
   site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
   attempts_ = 0;  // it has not failed
   reads.await_change(site_.impl_->domain());
+}
+
+void Attempts::begin_again_at_lines() {
+  const LineRun run = line_run;
+  const std::function<void()> before = std::move(actions_here().before_next);
+  leave_lines();
+  run_actions(false);
+  site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
+  try {
+    before();
+  } catch (const Error &) {
+    if (site_.impl_->escalation().kind == EscalationKind::kNever) throw;
+    enter_lines();  // as failed_at_lines()
+    line_run = run;
+    (void)goes_on_at_lines(false, true, false, false);
+    leave_lines();
+  }
 }
 
 void Attempts::retried(const RetryNow &why) {

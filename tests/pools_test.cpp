@@ -5,7 +5,8 @@
 //             (3) blocks are aligned to lines, overlap nothing, and cross no page; other requests are the heap's, and come back to it.
 //             (4) who only allocates is fed by who only frees: chunks are as many as live blocks need.
 //             (5) threads, and a forked child and its parent, use different lists. (6) destroyed pools leave nothing in the heap.
-//             (7) a segment is used up before it is full for a block that needs no more than the smallest chunk.
+//             (7) a segment is used up before it is full for a block that needs no more than the smallest chunk. (8) between two attempts it may be
+//             unmapped.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -164,6 +165,49 @@ TEST_F(PoolsTest, WhoEmptiesAListInOneInstanceGoesUp) {
   EXPECT_EQ(report.escalations_needs_pages, 1U);
   EXPECT_THROW(atomically(stays, all_at_once), Error);
   EXPECT_EQ(stays.report().line_commits, 0U);
+}
+
+// As Domain::unmap() allows: who unmaps has told the bodies before.
+TEST_F(PoolsTest, ASegmentThatIsUnmappedBetweenTwoAttemptsIsLeftAlone) {
+  const Pooled pooled(folder_.path());
+  bool is_mapped = true;
+  int attempts = 0;
+  const Site site = pooled.site("never");
+  atomically(site, [&] {
+    ++attempts;
+    if (!is_mapped) return;
+    on_abort([&] {
+      pooled.domain.unmap(pooled.segment);
+      is_mapped = false;
+    });
+    (void)pooled.own->allocate(64);
+  });
+  EXPECT_EQ(attempts, 2);
+  EXPECT_FALSE(is_mapped);
+}
+
+// A field for instances that are to fail.
+struct Crossed {
+  alignas(64) field<std::uint64_t> read;
+  alignas(64) field<std::uint64_t> written;
+};
+
+TEST_F(PoolsTest, AnAttemptThatFillsAListFailsNotAndForgetsNoFailure) {
+  const Pooled pooled(folder_.path());
+  auto *const words = pooled.segment.root<Crossed>("words");
+  const Site site = pooled.site("after-n=2"), others = pooled.site("never");
+  int attempts = 0;
+  atomically(site, [&] {
+    ++attempts;
+    words->written = words->read + 1;
+    if (attempts == 2) (void)pooled.own->allocate(64);
+    if (attempts == 1 || attempts == 3) Thread([&] { atomically(others, [&] { ++words->read; }); }).join();
+  });
+  EXPECT_EQ(attempts, 4);
+  EXPECT_EQ(pooled.chunks(), 1U);
+  const SiteReport report = site.report();
+  EXPECT_EQ(report.escalations_attempts, 1U);
+  EXPECT_EQ(report.page_commits, 1U) << "the third attempt was the second that failed";
 }
 
 TEST_F(PoolsTest, BlocksOfEverySizeLieInLinesAndCrossNoPage) {
@@ -422,6 +466,48 @@ TEST_F(PoolsTest, ASegmentIsUsedUpBeforeItIsFull) {
   void *const last = blocks.back();
   atomically(site, [&] { pooled.own->deallocate(last, 64); });
   EXPECT_EQ(atomically(site, [&] { return pooled.own->allocate(64); }), last);
+}
+
+// At either level it is the body that meets the error.
+TEST_F(PoolsTest, ABodyMayDoWithoutWhatAFullSegmentRefuses) {
+  const Pooled pooled(folder_.path(), Levels::kHybrid, 4 * kMiB);
+  auto *const words = pooled.segment.root<Crossed>("words");
+  const Site lines = pooled.site("on-capacity"), pages = pooled.site("always"), stays = pooled.site("never");
+  const auto fill = [&] {
+    for (;;) (void)atomically(lines, [&] { return pooled.own->allocate(64); });
+  };
+  ASSERT_EQ(code_of(fill), Errc::kSegmentFull);
+  std::uint64_t done = 0;
+  for (const Site *site : {&lines, &pages}) {
+    atomically(*site, [&] {
+      EXPECT_EQ(code_of([&] { (void)pooled.own->allocate(64); }), Errc::kSegmentFull);
+      ++words->written;
+    });
+    EXPECT_EQ(query(pooled.domain, [&] { return words->written.load(); }), ++done);
+  }
+  EXPECT_EQ(code_of([&] { (void)atomically(stays, [&] { return pooled.own->allocate(64); }); }), Errc::kSegmentFull);
+}
+
+TEST_F(PoolsTest, ABodyThatSwallowsTheEndOfItsAttemptFindsTheListFilled) {
+  const Pooled pooled(folder_.path());
+  const Site site = pooled.site("never");
+  std::size_t bytes = 64;
+  for (const bool waits : {false, true}) {
+    void *block = nullptr;
+    int attempts = 0;
+    atomically(site, [&] {
+      ++attempts;
+      try {
+        block = pooled.own->allocate(bytes);
+      } catch (...) {
+        if (waits) retry();
+      }
+    });
+    EXPECT_EQ(attempts, 2);
+    EXPECT_NE(block, nullptr);
+    bytes += 64;
+  }
+  EXPECT_EQ(site.report().line_aborts, 0U);
 }
 
 TEST_F(PoolsTest, SegmentsThatWillNotDoAreRefused) {

@@ -4,7 +4,7 @@
 //            Field says how the words of a tree are accessed: PlainField<T> is a T, so the tree is ordinary C++; with tmh::field every
 //            access goes through the running instance, and the same tree runs at either level. An access of a tmh::field may end the attempt
 //            by an exception: nothing that touches a node is noexcept, or happens in a destructor or a catch (...). Two exceptions: a tree
-//            is made and destroyed at level 2.
+//            is made and destroyed inside tmh::atomically(domain, body).
 #pragma once
 
 #include <cstddef>

@@ -75,7 +75,7 @@ class Segment {
   [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) const;
   void deallocate(void *pointer, std::size_t bytes = 0) const;
 
-  // The object named `name`, constructed on first use (value-initialised, or with a tmh::allocator when T takes one).
+  // The object named `name`, constructed on first use (value-initialised, or with its allocator where that can be made from a segment).
   // Runs in an instance of its own unless one is running. Errors: kNotAHeap, kRootMismatch, kSegmentFull.
   template <class T>
   [[nodiscard]] T *root(std::string_view name = "root") const;

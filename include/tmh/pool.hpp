@@ -1,13 +1,14 @@
 // include/tmh/pool.hpp -- memory of a heap segment for instances of every level: tmh::pools, and tmh::pool_allocator<T> on them.
 // Why:       the heap is plain code, so an instance of software level 1 that allocates runs again at level 2. Pools are lists in the segment that
 //            are reached through tmh::field: allocating and freeing there is part of the instance at either level, and rolled back with
-//            it. Only an empty list goes to the heap, each time for twice as much: at level 1 the attempt is undone as by retry(), an
-//            instance of its own at level 2 fills the list, and the attempt runs again.
+//            it. Only an empty list goes to the heap, each time for twice as much: at level 1 the attempt is undone, an instance of
+//            its own at level 2 fills the list, and the attempt runs again.
 // Shape:     blocks of one size class lie in chunks and never cross a page. Each class has kLanes lists; a thread uses that of its lane, so that
-//            threads and processes that allocate and free write no line in common. A list that is empty takes a free block of another lane
+//            threads and processes in different ones write no line in common. A list that is empty takes a free block of another lane
 //            before it takes a chunk: who only allocates is fed by who only frees.
 // Sizes:     1 to kBlockBytesMax bytes, rounded up to lines of 64 and above 512 to quarters of a power of two. Larger blocks are the heap's.
-// Errors:    what Segment::allocate throws. Memory that pools hold free is theirs until they are destroyed.
+// Errors:    what Segment::allocate throws, where the body calls; at a site that may not leave level 1 it leaves atomically() instead. Memory that
+//            pools hold free is theirs until they are destroyed.
 // Contexts:  every call REQUIRES a running instance. Not for relocatable segments (kBadArgument): blocks are reached by pointers.
 // Source:    Bonwick, Adams, "Magazines and vmem", USENIX 2001 (lists per processor in front of one allocator); std::pmr's pool resources
 //            (the shape).
@@ -32,9 +33,10 @@ class pools {
   // Of what a list takes from the heap: the first time, and at most.
   static constexpr std::size_t kChunkBytesMin = 16 * kPageBytes, kChunkBytesMax = 1024 * kPageBytes;
 
-  // REQUIRES: level 2. Errors: kBadArgument: the segment is relocatable; kNotMapped.
+  // REQUIRES: inside atomically(domain, body), as Segment::root() is. Errors: kBadArgument: the segment is relocatable; kNotMapped.
   explicit pools(const allocator_type &heap);
-  // REQUIRES: level 2, or no instance elsewhere that knows of them. Every chunk goes back to the heap, and with it every block.
+  // Every chunk goes back to the heap, and with it every block. REQUIRES: inside atomically(domain, body); in a site's own body the heap may end the
+  // attempt by an exception, and std::terminate() follows.
   ~pools();
   pools(const pools &) = delete;
   pools &operator=(const pools &) = delete;
@@ -63,7 +65,7 @@ class pools {
     field<Chunk *> chunks = nullptr;
   };
 
-  // A page each: whoever fills a list at level 2 takes nobody else's from level 1.
+  // A page each: an instance that only fills a list takes nobody else's from level 1. One that allocates at level 2, with an empty list, does.
   struct alignas(kPageBytes) Lane {
     std::array<List, kClasses> lists;
   };

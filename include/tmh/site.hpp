@@ -102,6 +102,7 @@ class Attempts {
   void enter_lines();
   void leave_lines() noexcept;
   void failed_at_lines();
+  void begin_again_at_lines();
   void begin_inside();
   void choose_level();
   void begin_pages();
