@@ -18,6 +18,7 @@
 
 #include "hierarchy/escalation.h"
 #include "tests/support/children.h"
+#include "tests/support/code_of.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 
@@ -59,16 +60,6 @@ class HybridTest : public testing::Test {
  protected:
   TempFolder folder_;
 };
-
-Errc code_of(const std::function<void()> &call) {
-  try {
-    call();
-  } catch (const Error &error) {
-    EXPECT_NE(std::string(error.what()), "");
-    return error.errc();
-  }
-  return Errc::kOk;
-}
 
 TEST_F(HybridTest, SmallInstanceCommitsAtLinesAndPagesSeeIt) {
   const Table table(folder_.path());

@@ -24,6 +24,7 @@
 
 #include "levels/storage/heap.h"
 #include "tests/support/children.h"
+#include "tests/support/code_of.h"
 #include "tests/support/pool_blocks.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
@@ -82,16 +83,6 @@ class PoolsTest : public testing::Test {
  protected:
   TempFolder folder_{memory_folder()};
 };
-
-Errc code_of(const std::function<void()> &call) {
-  try {
-    call();
-  } catch (const Error &error) {
-    EXPECT_NE(std::string(error.what()), "");
-    return error.errc();
-  }
-  return Errc::kOk;
-}
 
 TEST_F(PoolsTest, WhatAnAbortedInstanceAllocatedIsFreeAgain) {
   const Pooled pooled(folder_.path());
