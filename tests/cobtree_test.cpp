@@ -63,17 +63,7 @@ TEST(CoBTree, AnAttemptMayEndAtEveryAccess) {
   ends([&] {  // and into smaller ones
     for (Key key = 0; key < number; ++key) EXPECT_TRUE(tree->erase(key * 2));
   });
-  ends([&] { EXPECT_NE(tree->find(number / 2 * 2), nullptr); });
-  ends([&] {
-    std::uint64_t sum = 0;
-    for (const auto &[key, value] : *tree) sum += key + value;
-    tree->scan(3, number, [&](std::uint64_t key, std::uint64_t) { sum += key; });
-    EXPECT_NE(tree->lower_bound(1), tree->end());
-    EXPECT_GT(sum, tree->size());
-  });
-  ends([&] { EXPECT_EQ(tree->invariants(), ""); });
-  ends([&] { tree->clear(); });
-  EXPECT_EQ(tree->size(), number);
+  tmh::test::read_and_clear_between(tree, number, ends);
   std::destroy_at(tree);
   GuardedAllocator<Tree>(allocator).deallocate(tree, 1);
   EXPECT_EQ(budget.live, 0);

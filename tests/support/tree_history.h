@@ -205,4 +205,20 @@ void history_is_as_of_std_map() {
   RC_ASSERT(budget.live == 0);
 }
 
+// Reads a tree of `number` records in every way, and clears it: each call in `ends`, which has it end in the middle first.
+template <class Tree, class Ends>
+void read_and_clear_between(Tree *tree, std::uint64_t number, const Ends &ends) {
+  ends([&] { EXPECT_NE(tree->find(number / 2 * 2), nullptr); });
+  ends([&] {
+    std::uint64_t sum = 0;
+    for (const auto &[key, value] : *tree) sum += key + value;
+    tree->scan(3, number, [&](std::uint64_t key, std::uint64_t) { sum += key; });
+    EXPECT_NE(tree->lower_bound(1), tree->end());
+    EXPECT_GT(sum, tree->size());
+  });
+  ends([&] { EXPECT_EQ(tree->invariants(), ""); });
+  ends([&] { tree->clear(); });
+  EXPECT_EQ(tree->size(), number);
+}
+
 }  // namespace tmh::test
