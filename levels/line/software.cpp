@@ -43,6 +43,18 @@ void SoftwareThread::detach() noexcept {
   memory_.give_back(number_);
 }
 
+// The window stays unless the segment has grown or is another one: looking for its ends costs as much as a small instance. Where loads take
+// blocks it ends before the segment does, and stays all the same.
+inline void SoftwareThread::use_again() noexcept {
+  const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);  // as in segment_of_address()
+  const bool is_whole = segment_bytes == window_bytes_ || segment_->loads_take_blocks;
+  const bool is_mapped_still = segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
+  if (segment_bytes == 0 || !is_whole || !is_mapped_still) [[unlikely]]
+    return look_again();
+  bytes = is_limited_ ? 0 : window_bytes_;
+  line = detail::kNoLine;
+}
+
 bool SoftwareThread::begin(const Begin &begin) noexcept {
   if (blocked_on_ != nullptr) [[unlikely]] {
     // Not one of an earlier instance, which went on at the level above; nor one that has been unmapped since.
@@ -70,6 +82,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
     writes_.clear();
     write_index_.clear();
     write_filter_ = 0;
+    stored_line_ = detail::kNoLine;
   }
   is_limited_ = begin.capacity != nullptr && !begin.capacity->is_unlimited();
   if (is_limited_) [[unlikely]] {
@@ -83,13 +96,6 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   return true;
 }
 
-void SoftwareThread::finish() noexcept {
-  detail::line_access = nullptr;
-  is_running_ = false;
-  if (has_turn_) [[unlikely]]
-    give_turn();
-}
-
 void SoftwareThread::abandon(AbortCause cause) noexcept { (void)end_aborted(cause); }
 
 void SoftwareThread::doom(AbortCause cause) noexcept {
@@ -98,7 +104,7 @@ void SoftwareThread::doom(AbortCause cause) noexcept {
   status_ = status_of(cause);
   is_doomed_ = true;
   bytes = 0;  // so that the inline way ends, too
-  line = detail::kNoLine;
+  line = stored_line_ = detail::kNoLine;
 }
 
 void SoftwareThread::fail(AbortCause cause) {

@@ -124,7 +124,8 @@ class SoftwareThread : public detail::LineAccess {
   // software_access.cpp
   [[nodiscard]] LineSegment *segment_of_address(std::uintptr_t address);
   void use(LineSegment &segment, std::uint64_t offset) noexcept;
-  void use_again() noexcept;
+  void use_again() noexcept;  // software.cpp
+  void look_again() noexcept;
   void make_loadable(LineSegment &segment, std::uint64_t offset);
   [[nodiscard]] std::uint64_t load_over(LineSegment &segment, std::uint64_t offset, std::uint32_t size,
                                         LineWrite &entry);
@@ -173,7 +174,12 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] AbortCause save_undo() noexcept;
   [[nodiscard]] bool has_undo_room(std::uint64_t head) const noexcept;
   Status end_aborted(AbortCause cause) noexcept;
-  void finish() noexcept;
+  void finish() noexcept {
+    detail::line_access = nullptr;
+    is_running_ = false;
+    if (has_turn_) [[unlikely]]
+      give_turn();
+  }
 
   LineMemory &memory_;
   Upper &upper_;
@@ -197,6 +203,9 @@ class SoftwareThread : public detail::LineAccess {
   std::vector<LocalWrite> writes_;
   LineTable write_index_;
   std::uint64_t write_filter_ = 0;  // bit (line % 64): maybe in write_index_
+  // The line stored to last, in the view, and its entry: what goes on there needs no look into the index. kNoLine: none, or the attempt is doomed.
+  std::uintptr_t stored_line_ = detail::kNoLine;
+  LineWrite *stored_ = nullptr;
   std::uint32_t writes_allocated_ = 0;
   // Durable domains: the running commit's record.
   std::vector<std::uint32_t> by_place_;  // writes, in the order of their places

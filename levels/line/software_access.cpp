@@ -43,6 +43,28 @@ std::byte *bytes_in(LineWrite &entry, std::uint64_t offset) noexcept {
   return reinterpret_cast<std::byte *>(entry.data) + offset % kLineBytes;
 }
 
+// A copy of as many bytes as are known only at run time would be a call.
+void put_bytes(std::byte *at, std::uint64_t value, std::uint32_t bytes) noexcept {
+  switch (bytes) {
+    case 1:
+      std::memcpy(at, &value, 1);
+      return;
+    case 2:
+      std::memcpy(at, &value, 2);
+      return;
+    case 4:
+      std::memcpy(at, &value, 4);
+      return;
+    default:
+      std::memcpy(at, &value, 8);
+  }
+}
+
+void put(LineWrite &entry, std::uint64_t offset, std::uint64_t value, std::uint32_t bytes) noexcept {
+  put_bytes(bytes_in(entry, offset), value, bytes);
+  entry.mask |= mask_of(offset, bytes);
+}
+
 }  // namespace
 
 // Null: plain memory. Throws when the attempt has been aborted.
@@ -72,18 +94,11 @@ void SoftwareThread::use(LineSegment &segment, std::uint64_t offset) noexcept {
   line = detail::kNoLine;
 }
 
-// At a begin. Where loads take blocks the window stays: looking for its ends costs more than a small instance.
-void SoftwareThread::use_again() noexcept {
+void SoftwareThread::look_again() noexcept {
   // acquire: as in segment_of_address()
-  if (segment_->bytes.load(std::memory_order_acquire) == 0) {
-    segment_ = nullptr;
-    bytes = 0;
-    line = detail::kNoLine;
-    return;
-  }
-  const bool is_mapped_still = segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
-  if (!segment_->loads_take_blocks || !is_mapped_still) return use(*segment_, 0);  // or it may have grown
-  bytes = is_limited_ ? 0 : window_bytes_;
+  if (segment_->bytes.load(std::memory_order_acquire) != 0) return use(*segment_, 0);
+  segment_ = nullptr;
+  bytes = 0;
   line = detail::kNoLine;
 }
 
@@ -94,6 +109,10 @@ void SoftwareThread::make_loadable(LineSegment &segment, std::uint64_t offset) {
 }
 
 std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t size) {
+  if (address - stored_line_ < kLineBytes) {
+    const std::uint64_t wanted = mask_of(address, size);
+    if ((stored_->mask & wanted) == wanted) return load_bytes(bytes_in(*stored_, address), size);
+  }
   LineSegment *const segment = segment_of_address(address);
   if (segment == nullptr) return load_bytes(reinterpret_cast<const std::byte *>(address), size);
   const std::uint64_t offset = address - segment->view;
@@ -114,8 +133,8 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
 std::uint64_t SoftwareThread::load_over(LineSegment &segment, std::uint64_t offset, std::uint32_t size,
                                         LineWrite &entry) {
   const std::uint64_t wanted = mask_of(offset, size);
-  std::uint64_t value = 0;
-  if ((entry.mask & wanted) != wanted) value = read_home(segment, offset, size);
+  if ((entry.mask & wanted) == wanted) return load_bytes(bytes_in(entry, offset), size);
+  std::uint64_t value = read_home(segment, offset, size);
   for (std::uint32_t i = 0; i < size; ++i) {
     if ((entry.mask >> (offset % kLineBytes + i) & 1) == 0) continue;
     const auto byte = static_cast<std::uint64_t>(bytes_in(entry, offset)[i]);
@@ -184,16 +203,15 @@ void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
 }
 
 void SoftwareThread::store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t size) {
+  if (address - stored_line_ < kLineBytes) return put(*stored_, address, value, size);
   LineSegment *const segment = segment_of_address(address);
-  if (segment == nullptr) {
-    std::memcpy(reinterpret_cast<void *>(address), &value, size);
-    return;
-  }
+  if (segment == nullptr) return put_bytes(reinterpret_cast<std::byte *>(address), value, size);
   if (is_query_) fail(AbortCause::kQueryWrote);
   const std::uint64_t offset = address - segment->view;
   LineWrite &entry = write_entry(*segment, offset);
-  std::memcpy(bytes_in(entry, offset), &value, size);
-  entry.mask |= mask_of(offset, size);
+  put(entry, offset, value, size);
+  stored_line_ = address - offset % kLineBytes;
+  stored_ = &entry;
 }
 
 bool SoftwareThread::has_written(const void *address) const noexcept {
