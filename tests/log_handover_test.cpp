@@ -75,7 +75,7 @@ class LogHandoverTest : public testing::Test {
 // A thread on `from` offers until it is claimed and gives, another on `to` claims. Is it taken before the other has looked so often? On a loaded
 // machine the two seldom have their processors at once, so who expects it lets them go on.
 constexpr std::uint64_t kManyLooks = 20'000;
-bool is_taken(LogState *state, int from, int to, std::uint64_t looks_max = ~0ull) {
+bool is_taken(LogState *state, int from, int to, std::uint64_t looks_max = ~0ull, bool yields = false) {
   std::atomic<bool> over{false}, taken{false};
   std::atomic<std::uint64_t> looks{0};
   std::thread giver([&] {
@@ -88,7 +88,7 @@ bool is_taken(LogState *state, int from, int to, std::uint64_t looks_max = ~0ull
       }
       if (handover.withdraw()) continue;
       handover.give();
-      handover.await_taken();
+      handover.await_taken(yields);
     }
     over = true;
   });
@@ -96,7 +96,7 @@ bool is_taken(LogState *state, int from, int to, std::uint64_t looks_max = ~0ull
     stay_on(to);
     LogHandover handover(state, 1);
     for (; !over && !taken; ++looks)
-      if (handover.claim()) {
+      if (handover.claim(yields)) {
         handover.taken();
         taken = true;
       }
@@ -110,6 +110,21 @@ bool is_taken(LogState *state, int from, int to, std::uint64_t looks_max = ~0ull
 TEST_F(LogHandoverTest, TheQuickerTakesFromTheSlower) {
   make_unequal(state_.get(), cpus_);
   EXPECT_TRUE(is_taken(state_.get(), cpus_[1], cpus_[0]));
+}
+
+TEST_F(LogHandoverTest, InACrowdToo) {
+  make_unequal(state_.get(), cpus_);
+  std::atomic<bool> over{false};
+  std::vector<std::thread> others;  // that want the same two processors
+  for (const int cpu : cpus_) {
+    others.emplace_back([&over, cpu] {
+      stay_on(cpu);
+      while (!over) sched_yield();
+    });
+  }
+  EXPECT_TRUE(is_taken(state_.get(), cpus_[1], cpus_[0], ~0ull, true));
+  over = true;
+  for (std::thread &other : others) other.join();
 }
 
 TEST_F(LogHandoverTest, TheSlowerTakesNothing) {
@@ -131,7 +146,7 @@ TEST_F(LogHandoverTest, NobodyWaitsForOneWhoDoesNotAnswer) {
     stay_on(cpus_[1]);
     giver.offer();
     stay_on(cpus_[0]);
-    EXPECT_FALSE(taker.claim()) << "nobody gave it";
+    EXPECT_FALSE(taker.claim(false)) << "nobody gave it";
     EXPECT_TRUE(giver.withdraw()) << "the claim was taken back";
   }).join();
 }

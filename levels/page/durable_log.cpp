@@ -27,9 +27,9 @@ using storage::RecordHeaderV1;
 namespace {
 // Unlogged versions that may pile up in buffered mode before a commit writes the log itself: 64 MiB of slots.
 constexpr std::uint64_t kBacklogPages = 16384;
-// Where there is a core for each active participant, a follower sleeps until shortly before the write is expected to end, and spins
+// Where there is a core for it, a follower sleeps until shortly before the write is expected to end, and spins
 // from there: being woken from a futex takes 30 to 60 us, and the next group would leave without it; spinning all the time makes
-// the write itself slower (of a virtual disk here: 145 us instead of 115).
+// the write itself slower (of a virtual disk here: 145 us instead of 115). Of more followers than cores the others sleep until they are woken.
 constexpr std::uint64_t kAwakeAheadNs =
     50'000;  // a time-out ends 22 us late here (90th percentile 30), and writes vary
 constexpr std::uint64_t kNapNsMin = 10'000;
@@ -231,7 +231,7 @@ Errc DurableLog::flush(std::uint64_t stamp, std::uint64_t line) noexcept {
     Errc error = Errc::kOk;
     if (lead(stamp, line, &error) == Led::kGivenAway) {
       s.lock.unlock();  // nothing was written: no event
-      handover_.await_taken();
+      handover_.await_taken(is_crowded());
       continue;
     }
     unlock();
@@ -242,7 +242,9 @@ Errc DurableLog::flush(std::uint64_t stamp, std::uint64_t line) noexcept {
 
 // The writing is this thread's, and so is the lock.
 bool DurableLog::take_over() noexcept {
-  if (!handover_.claim() || !storage::LogHandover::spin_until([this] { return try_lock(); })) return false;
+  const bool yields = is_crowded();
+  if (!handover_.claim(yields) || !storage::LogHandover::spin_until([this] { return try_lock(); }, yields))
+    return false;
   handover_.taken();
   return true;
 }
@@ -270,8 +272,11 @@ DurableLog::Crowd DurableLog::crowd() const noexcept {
     const bool waits = other.waits_for.load(std::memory_order_acquire) > durable ||
                        other.line_waits_for.load(std::memory_order_acquire) > durable_line;
     if (waits) ++crowd.waiting;
-    crowd.has_quicker =
-        crowd.has_quicker || (waits && handover_.is_quicker(other.waits_on_cpu.load(std::memory_order_relaxed), cpu));
+    const std::uint32_t its_cpu = other.waits_on_cpu.load(std::memory_order_relaxed);
+    if (waits && its_cpu != storage::LogHandover::kAsleep) {
+      ++crowd.awake;
+      crowd.has_quicker = crowd.has_quicker || handover_.is_quicker(its_cpu, cpu);
+    }
     if (waits || flushes - other.last_flush.load(std::memory_order_relaxed) < kActiveFlushes) ++crowd.active;
   }
   return crowd;
@@ -290,12 +295,11 @@ DurableLog::Led DurableLog::await_company() noexcept {
     const bool is_complete = present.waiting * 100 >= present.active * group_.waiting_percent ||
                              planned_end() - state().durable_lsn.load(std::memory_order_relaxed) >= group_.bytes;
     if (is_complete && completed == 0) completed = now;
-    const bool may_give = present.has_cores(cores_);  // else those who wait sleep
-    const std::uint64_t until = !is_complete                      ? deadline
-                                : may_give && present.has_quicker ? std::min(completed + kClaimNs, deadline)
-                                                                  : completed;
+    const std::uint64_t until = !is_complete          ? deadline
+                                : present.has_quicker ? std::min(completed + kClaimNs, deadline)
+                                                      : completed;
     if (now >= until) break;
-    if (may_give && !is_offered) {
+    if (!is_offered) {
       handover_.offer();
       is_offered = true;
     }
@@ -308,20 +312,37 @@ DurableLog::Led DurableLog::await_company() noexcept {
   return Led::kGivenAway;
 }
 
+// Is there a core for this follower to spin on? In a crowd of processes the first ones may; which of a process's threads are awake nobody knows.
+bool DurableLog::may_spin(const Crowd &present) const noexcept {
+  if (present.has_cores(cores_)) return true;
+  return present.awake <= cores_ && self().line_waiters.load(std::memory_order_relaxed) <= 1;
+}
+
+// Sleeps until shortly before the write is expected to end, and spins until a while after that.
+void DurableLog::spin_to_end(std::uint32_t event, bool yields) noexcept {
+  LogState &s = state();
+  const platform::PreciseTimers precise;
+  const std::uint64_t now = platform::monotonic_ns(), typical = s.write_ns.load(std::memory_order_relaxed);
+  std::uint64_t expected = s.write_began_ns.load(std::memory_order_relaxed) + typical;
+  if (expected < now || expected > now + typical) expected = now + typical;  // the writer has not begun yet
+  if (now + kNapNsMin + kAwakeAheadNs < expected) (void)sleep(event, static_cast<long>(expected - kAwakeAheadNs - now));
+  const std::uint64_t deadline = std::max(now, expected) + kFollowSpinNs;
+  while (s.event.load(std::memory_order_acquire) == event && platform::monotonic_ns() < deadline) {
+    if (yields) sched_yield();
+    _mm_pause();
+  }
+}
+
 // Until the writer has finished, or is dead.
 void DurableLog::follow(std::uint32_t event) noexcept {
   LogState &s = state();
-  if (crowd().has_cores(cores_)) {
-    const platform::PreciseTimers precise;
-    const std::uint64_t now = platform::monotonic_ns(), typical = s.write_ns.load(std::memory_order_relaxed);
-    std::uint64_t expected = s.write_began_ns.load(std::memory_order_relaxed) + typical;
-    if (expected < now || expected > now + typical) expected = now + typical;  // the writer has not begun yet
-    if (now + kNapNsMin + kAwakeAheadNs < expected)
-      (void)sleep(event, static_cast<long>(expected - kAwakeAheadNs - now));
-    const std::uint64_t deadline = std::max(now, expected) + kFollowSpinNs;
-    while (s.event.load(std::memory_order_acquire) == event && platform::monotonic_ns() < deadline) _mm_pause();
-  }
-  if (s.event.load(std::memory_order_acquire) != event || !sleep(event, kDeathCheckNs)) return;
+  const Crowd present = crowd();
+  if (may_spin(present)) spin_to_end(event, present.active > cores_);
+  if (s.event.load(std::memory_order_acquire) != event) return;
+  self().waits_on_cpu.store(storage::LogHandover::kAsleep, std::memory_order_relaxed);
+  const bool is_silent = sleep(event, kDeathCheckNs);
+  self().waits_on_cpu.store(storage::LogHandover::this_cpu(), std::memory_order_relaxed);
+  if (!is_silent) return;
   lock();  // waits for a living writer, inherits from a dead one
   unlock();
 }

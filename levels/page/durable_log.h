@@ -132,15 +132,19 @@ class DurableLog {
   [[nodiscard]] Led await_company() noexcept;
   [[nodiscard]] bool take_over() noexcept;
   void follow(std::uint32_t event) noexcept;
+  void spin_to_end(std::uint32_t event, bool yields) noexcept;
   [[nodiscard]] bool sleep(std::uint32_t event, long timeout_ns) noexcept;
   struct Crowd {
     std::uint32_t active = 0, waiting = 0;
+    std::uint32_t awake = 0;         // of those who wait, the one who asks included
     std::uint32_t line_threads = 0;  // that wait at the level below; those of a dead participant until it is reaped
-    bool has_quicker = false;        // one of those who wait runs where writes are quicker
+    bool has_quicker = false;        // one of those who wait is awake, where writes are quicker
     // Those who wait spin: a process with threads at the level below counts once among the active.
     [[nodiscard]] bool has_cores(unsigned cores) const noexcept { return active <= cores && line_threads <= cores; }
   };
   [[nodiscard]] Crowd crowd() const noexcept;
+  [[nodiscard]] bool is_crowded() const noexcept { return crowd().active > cores_; }
+  [[nodiscard]] bool may_spin(const Crowd &present) const noexcept;
   [[nodiscard]] storage::Participant &self() const noexcept { return memory_.participant(slot_); }
 
   DomainMemory &memory_;

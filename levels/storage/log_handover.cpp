@@ -67,20 +67,20 @@ void LogHandover::give() noexcept {
     platform::step(platform::Step::kLogGiven);
 }
 
-void LogHandover::await_taken() noexcept {
+void LogHandover::await_taken(bool yields) noexcept {
   std::uint32_t given = state_->handover.load(std::memory_order_relaxed);
   if (said(given) != kGiven) return;
-  if (!spin_until([&] { return state_->handover.load(std::memory_order_relaxed) != given; }))
+  if (!spin_until([&] { return state_->handover.load(std::memory_order_relaxed) != given; }, yields))
     (void)state_->handover.compare_exchange_strong(given, kNothing, std::memory_order_relaxed);
 }
 
-bool LogHandover::claim() noexcept {
+bool LogHandover::claim(bool yields) noexcept {
   std::uint32_t seen = state_->handover.load(std::memory_order_relaxed);
   if (said(seen) != kOffered || !is_quicker(this_cpu(), seen >> 2)) return false;
   const std::uint32_t claimed = word(kClaimed, slot_);
   if (!state_->handover.compare_exchange_strong(seen, claimed, std::memory_order_relaxed)) return false;
   platform::step(platform::Step::kLogClaimed);
-  (void)spin_until([&] { return state_->handover.load(std::memory_order_relaxed) != claimed; });
+  (void)spin_until([&] { return state_->handover.load(std::memory_order_relaxed) != claimed; }, yields);
   // relaxed throughout: whoever takes the lock acquires with it
   seen = claimed;
   if (state_->handover.compare_exchange_strong(seen, kNothing, std::memory_order_relaxed)) return false;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <immintrin.h>
+#include <sched.h>
 
 #include <atomic>
 #include <cstdint>
@@ -24,6 +25,8 @@ class LogHandover {
  public:
   LogHandover(LogState *state, std::uint32_t slot) noexcept : state_(state), slot_(slot) {}
 
+  // Instead of a processor's number: whoever waits sleeps until it is woken, and can claim nothing.
+  static constexpr std::uint32_t kAsleep = ~0u;
   // Of the processor that this thread runs on; a hint like everything here.
   [[nodiscard]] static std::uint32_t this_cpu() noexcept;
   // How long a write from there takes, 0: not known.
@@ -39,19 +42,21 @@ class LogHandover {
   [[nodiscard]] bool withdraw() noexcept;
   void give() noexcept;
   // Without the lock: returns when it was taken, or when it has not been for so long that this thread may take the lock again.
-  void await_taken() noexcept;
+  // yields: this one and as claim()'s, there are fewer processors than may want one, and whoever is to answer may need this one.
+  void await_taken(bool yields) noexcept;
 
   // The others' side: true when it was given to this thread, which locks now.
-  [[nodiscard]] bool claim() noexcept;
+  [[nodiscard]] bool claim(bool yields) noexcept;
   // REQUIRES the lock, claimed before.
   void taken() noexcept;
 
   // False: not for kAnswerNs.
   template <class Stop>
-  [[nodiscard]] static bool spin_until(const Stop &stop) noexcept {
+  [[nodiscard]] static bool spin_until(const Stop &stop, bool yields) noexcept {
     const std::uint64_t deadline = platform::monotonic_ns() + kAnswerNs;
     while (!stop()) {
       if (platform::monotonic_ns() > deadline) return false;
+      if (yields) sched_yield();
       _mm_pause();
     }
     return true;
