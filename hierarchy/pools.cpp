@@ -41,13 +41,14 @@ bool is_of_the_heap(std::size_t bytes, std::size_t alignment) noexcept {
   return bytes > pools::kBlockBytesMax || alignment > kLine;
 }
 
-// In a segment that is nearly full: less.
+// In a segment that is nearly full, or on a device that is: less.
 void *chunk_of_at_most(std::byte *heap, std::size_t *bytes) {
   for (;; *bytes /= 2) {
     try {
       return detail::heap_allocate(heap, *bytes, kPageBytes);
     } catch (const Error &error) {
-      if (error.errc() != Errc::kSegmentFull || *bytes <= pools::kChunkBytesMin) throw;
+      const bool is_shortage = error.errc() == Errc::kSegmentFull || error.errc() == Errc::kDiskFull;
+      if (!is_shortage || *bytes <= pools::kChunkBytesMin) throw;
     }
   }
 }

@@ -5,12 +5,13 @@
 //             (3) blocks are aligned to lines, overlap nothing, and cross no page; other requests are the heap's, and come back to it.
 //             (4) who only allocates is fed by who only frees: chunks are as many as live blocks need.
 //             (5) threads, and a forked child and its parent, use different lists. (6) destroyed pools leave nothing in the heap.
-//             (7) a segment is used up before it is full for a block that needs no more than the smallest chunk. (8) between two attempts it may be
-//             unmapped.
+//             (7) a segment, or what the device has room for, is used up before it is full for a block that needs no more than the smallest
+//             chunk. (8) between two attempts it may be unmapped.
 #include <gtest/gtest.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -23,6 +24,7 @@
 #include <tmh/tmh.hpp>
 
 #include "levels/storage/heap.h"
+#include "platform/disk.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"
 #include "tests/support/pool_blocks.h"
@@ -445,18 +447,32 @@ TEST_F(PoolsTest, WorkInADomainOfPagesAlone) {
   EXPECT_EQ(pooled.free_blocks(200), 1000U);
 }
 
-TEST_F(PoolsTest, ASegmentIsUsedUpBeforeItIsFull) {
-  const Pooled pooled(folder_.path(), Levels::kHybrid, 4 * kMiB);
+// All that there is, in blocks; the last one can be had again.
+void use_up(const Pooled &pooled, std::uint64_t room_bytes, Errc full) {
   const Site site = pooled.site();
   std::vector<void *> blocks;
   const Errc why = code_of([&] {
     for (;;) blocks.push_back(atomically(site, [&] { return pooled.own->allocate(64); }));
   });
-  EXPECT_EQ(why, Errc::kSegmentFull);
-  EXPECT_GT(blocks.size() * 64, 4 * kMiB * 9 / 10);
+  EXPECT_EQ(why, full);
+  EXPECT_GT(blocks.size() * 64, room_bytes * 9 / 10);
   void *const last = blocks.back();
   atomically(site, [&] { pooled.own->deallocate(last, 64); });
   EXPECT_EQ(atomically(site, [&] { return pooled.own->allocate(64); }), last);
+}
+
+TEST_F(PoolsTest, ASegmentIsUsedUpBeforeItIsFull) {
+  use_up(Pooled(folder_.path(), Levels::kHybrid, 4 * kMiB), 4 * kMiB, Errc::kSegmentFull);
+}
+
+// As of a file system that has no holes, or a quota.
+TEST_F(PoolsTest, ASegmentThatCannotGrowIsUsedUpBeforeTheDiskIsFull) {
+  const Pooled pooled(folder_.path());
+  platform::set_disk_hook([](const platform::DiskEvent &event) {
+    return event.op == platform::DiskOp::kTruncate && event.offset > 4 * kMiB ? ENOSPC : 0;
+  });
+  use_up(pooled, 4 * kMiB, Errc::kDiskFull);
+  platform::set_disk_hook(nullptr);
 }
 
 // At either level it is the body that meets the error.
