@@ -39,17 +39,19 @@ constexpr std::uint64_t kMiB = 1u << 20;
 
 // A heap segment with its pools.
 struct Pooled {
-  explicit Pooled(const std::string &folder, Levels levels = Levels::kHybrid, std::uint64_t max_bytes = 128 * kMiB)
-      : domain(Domain::open(folder, options(levels))) {
+  explicit Pooled(const std::string &folder, Levels levels = Levels::kHybrid, std::uint64_t max_bytes = 128 * kMiB,
+                  Tracking tracking = Tracking::kAuto)
+      : domain(Domain::open(folder, options(levels, tracking))) {
     SegmentOptions heap;
     heap.size_bytes = kMiB;
     heap.max_bytes = max_bytes;
     segment = domain.map("heap", heap);
     own = segment.root<pools>("tmh.pools");
   }
-  static DomainOptions options(Levels levels) {
+  static DomainOptions options(Levels levels, Tracking tracking = Tracking::kAuto) {
     DomainOptions options;
     options.levels = levels;
+    options.tracking = tracking;
     options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
     return options;
   }
@@ -324,6 +326,34 @@ TEST_F(PoolsTest, AProcessThatOnlyAllocatesIsFedByOneThatOnlyFrees) {
   }
   children.expect_success();
   EXPECT_EQ(Pooled(folder_.path()).chunks(), 1U);
+}
+
+// A page that level 2 reads is one that level 1 gives up, and where every commit is a conflict.
+TEST_F(PoolsTest, WhoIsFedAtLevelTwoLooksForItOnceAndNotForEachBlock) {
+  constexpr std::uint64_t kBlocks = 12;
+  constexpr std::size_t kBytes = 4096;  // a page each
+  const Pooled pooled(folder_.path(), Levels::kPage, 128 * kMiB, Tracking::kSignal);
+  std::vector<void *> blocks;
+  std::vector<std::uint64_t> pages;  // read for each
+  Thread fed([&] {
+    pooled.fill(64);                                                       // has its lane now,
+    for (int i = 1; i < 15; ++i) Thread([&] { pooled.fill(64); }).join();  // these have the next ones,
+    Thread([&] {                                                           // and this the last that is looked into
+      for (std::uint64_t i = 0; i < kBlocks; ++i)
+        blocks.push_back(atomically(pooled.domain, [&] { return pooled.own->allocate(kBytes); }));
+      for (void *block : blocks) atomically(pooled.domain, [&] { pooled.own->deallocate(block, kBytes); });
+    })
+        .join();
+    for (std::uint64_t i = 0; i < kBlocks; ++i) {
+      const std::uint64_t before = pooled.domain.counters().pages_read;
+      const void *const block = atomically(pooled.domain, [&] { return pooled.own->allocate(kBytes); });
+      EXPECT_NE(std::find(blocks.begin(), blocks.end(), block), blocks.end());
+      pages.push_back(pooled.domain.counters().pages_read - before);
+    }
+  });
+  fed.join();
+  EXPECT_EQ(pages[0], 17U) << "every lane, and the block";
+  for (std::uint64_t i = 1; i < kBlocks; ++i) EXPECT_EQ(pages[i], 2U) << "the list and the block, at " << i;
 }
 
 // An instance at level 1 is in its middle, with a block, while `other` allocates and commits. True: that made it begin again.
