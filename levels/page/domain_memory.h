@@ -37,7 +37,7 @@ class DomainMemory {
  public:
   // kWrongOwner when another user's domain lies there and we may not write it.
   [[nodiscard]] static Errc check_owner(const std::string &folder) noexcept;
-  // Removes the files of a volatile domain that this object's open() has just made. REQUIRES the folder lock.
+  // Removes what this object's open() has just made; a durable domain's log has gone before. REQUIRES the folder lock.
   void remove_new() noexcept;
   // Is the existing domain in `folder` durable? Leaves it as it is, other than open(). Errors: those of its control file.
   [[nodiscard]] static Errc read_durable(const std::string &folder, bool *is_durable) noexcept;
