@@ -50,6 +50,7 @@ class DomainMemory {
   // are written by checkpoints only. Called by the first participant; later ones find it in DomainState::levels. REQUIRES: the folder
   // lock, data files hold everything committed, nothing is mapped.
   [[nodiscard]] Errc separate_homes() noexcept;
+  [[nodiscard]] std::string meta_path(std::uint32_t segment) const;
   [[nodiscard]] std::string home_path(std::uint32_t segment) const;  // of a separate one
   [[nodiscard]] bool has_separate_homes() const noexcept { return separate_homes_; }
   // Does level 1 load from home, and store there? The first participant's choice, before anybody has a page.

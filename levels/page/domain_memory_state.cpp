@@ -1,0 +1,190 @@
+// levels/page/domain_memory_state.cpp -- what the participants of a domain share and can make anew: opening, checking, growing, removing.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "levels/page/changed_pages.h"
+#include "levels/page/domain_memory.h"
+#include "platform/failure.h"
+
+namespace tmh::page {
+
+using platform::fail;
+using platform::fail_errno;
+
+namespace {
+
+using Blocks = platform::GrowingFile::Blocks;
+
+constexpr const char *kRebuildable[] = {"tmh.state",   "tmh.participants", "tmh.versions.head", "tmh.versions.data",
+                                        "tmh.commits", "tmh.accesses",     "tmh.log.state",     "tmh.latency"};
+
+}  // namespace
+
+Errc DomainMemory::open_state(bool *fresh) noexcept {
+  const platform::BootId boot = platform::this_boot();
+  std::string bytes;
+  DomainState *usable = nullptr;
+  // Whatever hinders us from reading the file is an error: others may be using it.
+  if (::access(path("tmh.state").c_str(), F_OK) == 0) {
+    if (const Errc error = platform::read_file(path("tmh.state"), 1u << 20, &bytes); error != Errc::kOk) return error;
+  } else if (errno != ENOENT) {
+    return fail_errno(Errc::kIo, path("tmh.state"));
+  }
+  if (bytes.size() >= offsetof(DomainState, incarnation_next)) {
+    // Only the identity line is looked at before the file is mapped.
+    usable = reinterpret_cast<DomainState *>(bytes.data());
+    if (usable->magic != kStateMagic || std::memcmp(usable->boot_id, boot.text, sizeof boot.text) != 0) {
+      usable = nullptr;  // damaged, or of another boot: nobody can be attached, so what is rebuildable is made anew
+    } else if (usable->version != kStateVersion || usable->state_bytes != sizeof(DomainState) ||
+               bytes.size() < sizeof(DomainState)) {
+      return fail(Errc::kForeignVersion,
+                  path("tmh.state") + " is of another version that is, or was, in use since this boot");
+    } else if (std::memcmp(usable->domain_id, control_->header.domain_id, sizeof usable->domain_id) != 0) {
+      usable = nullptr;
+      if (const Errc error = leave_anothers(); error != Errc::kOk) return error;
+    }
+  }
+  if (usable == nullptr) remove_rebuildable_files();
+  if (const Errc error = open_rebuildable(); error != Errc::kOk) return error;
+  if (usable == nullptr) {
+    state_->version = kStateVersion;
+    state_->state_bytes = sizeof(DomainState);
+    std::memcpy(state_->boot_id, boot.text, sizeof boot.text);
+    std::memcpy(state_->domain_id, control_->header.domain_id, sizeof state_->domain_id);
+    state_->incarnation_next.store(1, std::memory_order_relaxed);
+    state_->age_next.store(1, std::memory_order_relaxed);
+    state_->clock.store(1, std::memory_order_relaxed);
+    state_->version_capacity.store(1, std::memory_order_relaxed);  // slot 0 means none
+    state_->access_capacity = 1;
+    state_->magic = kStateMagic;
+  }
+  if (participants_high() > storage::kParticipantsMax)
+    state_->participants_high.store(storage::kParticipantsMax, std::memory_order_relaxed);
+  *fresh = !anyone_alive();
+  // Only when alone: a living participant grows files and capacity together, and a capacity cut in between would lose its versions.
+  if (!*fresh) return Errc::kOk;
+  // Page metadata is about versions, which a repair links anew, and about the living, of whom there are none.
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) unlink(meta_path(i).c_str());
+  return bound_state();
+}
+
+// The durable files are another domain's than those that all participants share: somebody has copied them here.
+Errc DomainMemory::leave_anothers() noexcept {
+  if (const Errc error = open_rebuildable(); error != Errc::kOk) return error;
+  const bool is_used = anyone_alive();
+  close_rebuildable();
+  if (is_used)
+    return fail(Errc::kDomainInUse, folder_ + ": processes use the domain whose files were here before this one's");
+  found_anothers_ = true;
+  return Errc::kOk;
+}
+
+// Numbers that index files must fit the files, whatever damaged them. Links are not believed at all: the first participant repairs.
+Errc DomainMemory::bound_state() noexcept {
+  const auto items_of = [](const platform::GrowingFile &file, std::uint64_t item_bytes) {
+    struct stat info {};
+    return fstat(file.fd(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) / item_bytes : 0;
+  };
+  const std::uint64_t slots =
+      std::min(items_of(version_heads_file_, sizeof(VersionHead)), items_of(version_data_, kPageBytes));
+  const std::uint64_t capacity = state_->version_capacity.load(std::memory_order_relaxed);
+  if (capacity > slots && versions_live() > 0)
+    return fail(Errc::kCorrupt, path("tmh.versions.*") + " are shorter than tmh.state says, and hold committed data");
+  if (capacity > slots || capacity == 0)
+    state_->version_capacity.store(
+        static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(slots, kVersionsMax))),
+        std::memory_order_relaxed);
+  const std::uint64_t entries = items_of(accesses_file_, sizeof(AccessEntry));
+  if (state_->access_capacity > entries || state_->access_capacity == 0)
+    state_->access_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(entries, kAccessesMax)));
+  return Errc::kOk;
+}
+
+Errc DomainMemory::open_rebuildable() noexcept {
+  struct File {
+    platform::GrowingFile *file;
+    const char *name;
+    std::uint64_t bytes_min, bytes_max;
+    Blocks blocks;
+  };
+  const std::uint64_t participants_bytes = storage::kParticipantsMax * sizeof(storage::Participant);
+  const File files[] = {
+      {&state_file_, "tmh.state", sizeof(DomainState), 4096, Blocks::kAllocated},
+      {&participants_file_, "tmh.participants", participants_bytes, participants_bytes, Blocks::kSparse},
+      {&version_heads_file_, "tmh.versions.head", sizeof(VersionHead), kVersionsMax * sizeof(VersionHead),
+       Blocks::kAllocated},
+      {&version_data_, "tmh.versions.data", kPageBytes, kVersionsMax * kPageBytes, Blocks::kSparse},
+      {&log_file_, "tmh.commits", kLogEntries * sizeof(CommitLogEntry), kLogEntries * sizeof(CommitLogEntry),
+       Blocks::kAllocated},
+      {&accesses_file_, "tmh.accesses", sizeof(AccessEntry), kAccessesMax * sizeof(AccessEntry), Blocks::kAllocated},
+  };
+  for (const File &f : files) {
+    if (const Errc error = f.file->open(path(f.name), f.bytes_min, f.bytes_max, f.blocks); error != Errc::kOk)
+      return error;
+  }
+  loads_take_blocks_ = platform::loads_take_blocks(state_file_.fd());
+  state_ = reinterpret_cast<DomainState *>(state_file_.base());
+  participants_ = reinterpret_cast<storage::Participant *>(participants_file_.base());
+  version_heads_ = reinterpret_cast<VersionHead *>(version_heads_file_.base());
+  log_ = reinterpret_cast<CommitLogEntry *>(log_file_.base());
+  accesses_ = reinterpret_cast<AccessEntry *>(accesses_file_.base());
+  return Errc::kOk;
+}
+
+void DomainMemory::remove_rebuildable_files() noexcept {
+  for (const char *name : kRebuildable) unlink(path(name).c_str());
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
+    for (const std::string &file : {meta_path(i), home_path(i), home_path(i) + ".new"}) unlink(file.c_str());
+  }
+  ChangedPages::remove_files(folder_);
+}
+
+void DomainMemory::close_rebuildable() noexcept {
+  for (auto *file : {&state_file_, &participants_file_, &version_heads_file_, &version_data_, &log_file_,
+                     &accesses_file_, &log_state_file_})
+    file->close();
+  state_ = nullptr;
+  log_state_ = nullptr;
+}
+
+Errc DomainMemory::open_log_state(bool *usable) noexcept {
+  const bool existed = ::access(path("tmh.log.state").c_str(), F_OK) == 0;
+  if (const Errc error = log_state_file_.open(path("tmh.log.state"), storage::kLogStateBytes, storage::kLogStateBytes,
+                                              Blocks::kAllocated);
+      error != Errc::kOk)
+    return error;
+  log_state_ = reinterpret_cast<storage::LogState *>(log_state_file_.base());
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i)
+    if (segments_[i].is_open.load(std::memory_order_relaxed)) segments_[i].opened_at = data_syncs_begun();
+  *usable = existed && log_state_->magic == storage::kLogStateMagic && log_state_->version == storage::kLogStateVersion;
+  return Errc::kOk;
+}
+
+Errc DomainMemory::start_over() noexcept {
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) segments_[i].meta_file.close();
+  segments_ = std::make_unique<SegmentMemory[]>(storage::kSegmentsMax);
+  close_rebuildable();
+  separate_homes_ = false;
+  remove_rebuildable_files();
+  bool fresh = false;
+  if (const Errc error = open_state(&fresh); error != Errc::kOk) return error;
+  return open_segments();
+}
+
+Errc DomainMemory::grow_versions(std::uint32_t capacity) noexcept {
+  if (capacity > kVersionsMax) return Errc::kOutOfMemory;
+  if (const Errc error = version_heads_file_.grow(std::uint64_t{capacity} * sizeof(VersionHead)); error != Errc::kOk)
+    return error;
+  return version_data_.grow(std::uint64_t{capacity} * kPageBytes);
+}
+
+Errc DomainMemory::grow_accesses(std::uint32_t capacity) noexcept {
+  if (capacity > kAccessesMax) return Errc::kOutOfMemory;
+  return accesses_file_.grow(std::uint64_t{capacity} * sizeof(AccessEntry));
+}
+
+}  // namespace tmh::page
