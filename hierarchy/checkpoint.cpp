@@ -36,11 +36,6 @@ constexpr std::size_t kCollectSlice = 256;
 // How long a checkpoint waits for readers of older snapshots before it settles for an earlier point.
 constexpr std::uint64_t kPatienceNs = 100'000'000;
 
-// acquire: pairs with the release in DomainMemory::add_segment()
-bool is_used(storage::SegmentRecordV1 &record) noexcept {
-  return std::atomic_ref<std::uint32_t>(record.state).load(std::memory_order_acquire) != 0;
-}
-
 void pause_us(long us) noexcept {
   const timespec wait{0, us * 1000};
   nanosleep(&wait, nullptr);
@@ -82,9 +77,9 @@ std::uint64_t DurableDomain::move_fence() noexcept {
 // An error is kept: the kernel takes the pages for clean afterwards, so that a later success would say nothing about them.
 Errc DurableDomain::sync_data_files(Pace pace) noexcept {
   storage::DataSyncs &syncs = state().data_syncs;
-  storage::SegmentRecordV1 *const records = memory_.control().segments;
+  const storage::SegmentRecordV1 *const records = memory_.control().segments;
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
-    if (!is_used(records[i]) || memory_.file_of(i) != i) continue;
+    if (storage::state_of(records[i]) == 0 || memory_.file_of(i) != i) continue;
     syncs.begin(storage::DataSyncer::kCheckpoint, i);
     const Errc error = sync_data_file(i, pace);
     syncs.end(storage::DataSyncer::kCheckpoint);
@@ -321,7 +316,7 @@ class LogCopies {
 // Those that are not there yet; all as long as their segments are now.
 Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
   for (storage::SegmentRecordV1 &record : memory_.control().segments) {
-    if (!is_used(record)) continue;
+    if (storage::state_of(record) == 0) continue;
     if (record.name[0] == '/')
       return fail(Errc::kBadArgument,
                   std::string(record.name) + ": a segment outside the folder cannot be copied into one");

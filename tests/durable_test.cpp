@@ -14,7 +14,9 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -371,6 +373,35 @@ TEST_F(DurableTest, CheckpointCatchesUpWithSegmentsThatItsProcessHasNotMapped) {
     EXPECT_EQ(children.wait(0).signal, SIGKILL);
     EXPECT_EQ(children.wait(1).signal, SIGKILL);
     EXPECT_EQ(Domain::open(folder).recovery().transactions, 0U);
+  }
+}
+
+// TSan sees whether a checkpoint looks at records of segments that are just being made.
+TEST_F(DurableTest, SegmentsAreMadeBesideCheckpoints) {
+  constexpr std::uint64_t kSegments = 40;  // their records are in three pages of the control file
+  const auto name = [](std::uint64_t i) { return "s" + std::to_string(i); };
+  for (const Levels levels : {Levels::kPage, Levels::kHybrid}) {
+    SCOPED_TRACE(levels == Levels::kPage ? "page" : "hybrid");
+    const std::string folder = path() + to_string(levels);
+    DomainOptions options = durable_options();
+    options.levels = levels;
+    options.line = LineChoice::kSoftware;
+    options.checkpoint_interval_ms = 3'600'000;
+    {
+      const Domain domain = Domain::open(folder, options);
+      const std::jthread checkpoints([&](const std::stop_token &stop) {
+        while (!stop.stop_requested()) domain.checkpoint();
+      });
+      for (std::uint64_t i = 0; i < kSegments; ++i) {
+        const Segment segment = domain.map(name(i), raw_pages(1));
+        atomically(domain, [&] { word_of(segment, 0) = i + 1; });
+      }
+    }
+    const Domain domain = Domain::open(folder, options);
+    for (std::uint64_t i = 0; i < kSegments; ++i) {
+      const Segment segment = domain.map(name(i), raw_pages(1));
+      query(domain, [&] { EXPECT_EQ(word_of(segment, 0), i + 1); });
+    }
   }
 }
 

@@ -103,18 +103,31 @@ TEST_F(LineWaitersTest, EachThreadCountsUntilTheLogHasFailed) {
 }
 
 TEST_F(LineWaitersTest, OfTheDeadNobodyInheritsThem) {
-  expect_child("survivor", [&] {
-    const Domain domain = open();
-    const ChildEnd end = run_in_child("victim", [&] { (void)commit_behind_gate(open(), 1, [] { raise(SIGKILL); }); });
-    EXPECT_EQ(end.signal, SIGKILL);
-    gate_->is_closed = false;
-    (void)domain.collect();  // reaps
-    expect_child("next", [&] {
-      const Domain next = open();
-      EXPECT_EQ(next.participants().size(), 2U);
-      EXPECT_EQ(waiters().at(1), 0U);
-    });
+  // All are children of a process without threads: TSan supports no others that start some.
+  const Shared<Turn> turn;
+  enum : std::uint32_t { kOpened = 1, kDead, kReaped, kSeen };
+  Children children;
+  children.spawn("survivor", role(*turn, [&] {
+                   const Domain domain = open();
+                   turn->reach(kOpened);
+                   turn->await(kDead);
+                   gate_->is_closed = false;
+                   (void)domain.collect();  // reaps
+                   turn->reach(kReaped);
+                   turn->await(kSeen);
+                 }));
+  turn->await(kOpened);
+  const ChildEnd end = run_in_child("victim", [&] { (void)commit_behind_gate(open(), 1, [] { raise(SIGKILL); }); });
+  EXPECT_EQ(end.signal, SIGKILL);
+  turn->reach(kDead);
+  turn->await(kReaped);
+  expect_child("next", [&] {
+    const Domain next = open();
+    EXPECT_EQ(next.participants().size(), 2U);
+    EXPECT_EQ(waiters().at(1), 0U);
   });
+  turn->reach(kSeen);
+  children.expect_success();
 }
 
 }  // namespace

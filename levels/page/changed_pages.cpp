@@ -47,9 +47,9 @@ Errc ChangedPages::open(std::uint32_t segment) noexcept {
 }
 
 std::uint64_t ChangedPages::size_of(std::uint32_t segment) const noexcept {
+  if (storage::state_of(control_.segments[segment]) != 1) return 0;
   auto &record = const_cast<storage::SegmentRecordV1 &>(control_.segments[segment]);
-  // acquire, both: pair with DomainMemory::add_segment() and storage::store_size()
-  if (std::atomic_ref<std::uint32_t>(record.state).load(std::memory_order_acquire) != 1) return 0;
+  // acquire: pairs with storage::store_size()
   return std::atomic_ref<std::uint64_t>(record.size_bytes).load(std::memory_order_acquire);
 }
 
@@ -67,6 +67,7 @@ Errc ChangedPages::take() noexcept {
   for (std::uint32_t segment = 0; segment < storage::kSegmentsMax; ++segment) {
     if (size_of(segment) == 0) continue;
     if (const Errc error = open(segment); error != Errc::kOk) return error;
+    is_taken_[segment] = true;
     std::uint64_t *const noted = noted_bits(segment), *const taken = taken_bits(segment);
     for (std::uint64_t i = 0; i < words(segment); ++i) {
       if (noted[i] == 0) continue;
@@ -93,9 +94,9 @@ void ChangedPages::clear_taken() noexcept {
   }
 }
 
-// Of segments that take() has opened.
+// Of segments that take() has been through. At others the log's writer, another thread, may be opening the file.
 std::uint64_t ChangedPages::words(std::uint32_t segment) const noexcept {
-  return files_[segment].base() == nullptr ? 0 : (size_of(segment) / kPageBytes + 63) / 64;
+  return is_taken_[segment] ? (size_of(segment) / kPageBytes + 63) / 64 : 0;
 }
 
 }  // namespace tmh::page

@@ -6,10 +6,12 @@
 // Invariant: a page named by a record before a point of the log is noted or taken when the log's lock is held at that point, unless a
 //            stored checkpoint has written it as of that record. What was noted and never became durable costs a write of the page.
 // Sharing:   noted: under LogState::lock. taken: filled under both locks, read and cleared under checkpoint_lock. Death leaves too many bits.
+//            A file is opened under LogState::lock by whoever needs it first; behind take() it is there.
 // Contexts:  not in handlers.
 // Source:    DESIGN D2, D6; hierarchy/PROTOCOL.md, "Durable domains".
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -51,6 +53,7 @@ class ChangedPages {
   const std::string &folder_;
   const storage::ControlFile &control_;
   std::unique_ptr<platform::GrowingFile[]> files_{new platform::GrowingFile[storage::kSegmentsMax]};
+  std::array<bool, storage::kSegmentsMax> is_taken_{};  // as `taken`
 };
 
 }  // namespace tmh::page

@@ -152,10 +152,11 @@ Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept {
 }
 
 // Pages that could not be written are clean ever after, and syncing them succeeds. So each sync writes all of the file: what failed in an earlier
-// life of the domain, or in a process that died before it could say so.
+// life of the domain, or in a process that died before it could say so. A page's last word is reserved: nobody reads it plainly.
 void DomainMemory::make_control_dirty() noexcept {
-  for (std::uint64_t at = 0; at < storage::kControlBytes; at += kPageBytes) {
-    const std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t *>(control_file_.base() + at));
+  for (std::uint64_t page = 0; page < storage::kControlBytes; page += kPageBytes) {
+    std::byte *const last = control_file_.base() + page + kPageBytes - sizeof(std::uint64_t);
+    const std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t *>(last));
     std::uint64_t as_it_is = word.load(std::memory_order_relaxed);
     (void)word.compare_exchange_strong(as_it_is, as_it_is, std::memory_order_relaxed);
   }
@@ -163,11 +164,8 @@ void DomainMemory::make_control_dirty() noexcept {
 
 std::uint32_t DomainMemory::file_of(std::uint32_t segment, const storage::SegmentRecordV1 &record) const noexcept {
   for (std::uint32_t i = 0; i < segment; ++i) {
-    storage::SegmentRecordV1 &other = control_->segments[i];
-    // acquire: pairs with the release in add_segment()
-    if (std::atomic_ref<std::uint32_t>(other.state).load(std::memory_order_acquire) != 0 &&
-        std::strcmp(other.name, record.name) == 0)
-      return i;
+    const storage::SegmentRecordV1 &other = control_->segments[i];
+    if (storage::state_of(other) != 0 && std::strcmp(other.name, record.name) == 0) return i;
   }
   return segment;
 }
@@ -185,8 +183,7 @@ Errc DomainMemory::sync_data(storage::Home *home, std::uint32_t file) noexcept {
 Errc DomainMemory::make_sizes_durable() noexcept {
   std::array<std::uint64_t, storage::kSegmentsMax> now{};  // before the sync
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
-    if (std::atomic_ref<std::uint32_t>(control_->segments[i].state).load(std::memory_order_acquire) == 1)
-      now[i] = segment_size(i).load(std::memory_order_acquire);
+    if (storage::state_of(control_->segments[i]) == 1) now[i] = segment_size(i).load(std::memory_order_acquire);
   }
   if (const Errc error = sync_control(control_, sizeof *control_); error != Errc::kOk) return error;
   // relaxed: another thread's older look may win, which costs a sync more
@@ -226,7 +223,7 @@ Errc DomainMemory::open_segments() noexcept {
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = control_->segments[i];
     SegmentMemory &memory = segments_[i];
-    if (record.state == 0 || memory.is_open.load(std::memory_order_relaxed)) continue;
+    if (storage::state_of(record) == 0 || memory.is_open.load(std::memory_order_relaxed)) continue;
     const std::uint64_t size = segment_size(i).load(std::memory_order_acquire);
     if (const Errc error = memory.home.open(segment_path(record), record.offset_bytes, size, record.max_bytes, false);
         error != Errc::kOk)
@@ -300,16 +297,11 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
   }
   // address_next before the record: one that reaches beyond it would be refused.
   if (const Errc error = sync_control(&control_->header, 512); error != Errc::kOk) return error;
-  storage::SegmentRecordV1 &entry = control_->segments[number];
   storage::SegmentRecordV1 sealed = record;
-  sealed.state = 0;
-  sealed.size_check = ~record.size_bytes;
-  entry = sealed;
   sealed.state = 1;
+  sealed.size_check = ~record.size_bytes;
   storage::seal(&sealed);
-  entry.checksum = sealed.checksum;
-  // release: whoever sees state 1 sees the rest. Death before it leaves a free record.
-  std::atomic_ref<std::uint32_t>(entry.state).store(1, std::memory_order_release);
+  storage::store_record(&control_->segments[number], sealed);
   if (const Errc error = tell_of_segment(number); error != Errc::kOk) return error;
   return open_segments();
 }

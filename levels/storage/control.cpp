@@ -4,6 +4,9 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 
@@ -21,6 +24,18 @@ void seal(ControlHeaderV1 *header) noexcept {
 }
 void seal(SegmentRecordV1 *record) noexcept {
   record->checksum = control_checksum(record, offsetof(SegmentRecordV1, checksum));
+}
+
+void store_record(SegmentRecordV1 *entry, const SegmentRecordV1 &record) noexcept {
+  using Words = std::array<std::uint64_t, sizeof(SegmentRecordV1) / sizeof(std::uint64_t)>;
+  SegmentRecordV1 free = record;
+  free.state = 0;
+  const auto from = std::bit_cast<Words>(free);
+  auto *const to = reinterpret_cast<std::uint64_t *>(entry);
+  // Atomic: others look at the state meanwhile, and DomainMemory::make_control_dirty() stores a word. relaxed: the state orders them.
+  for (std::size_t i = 0; i < from.size(); ++i)
+    std::atomic_ref<std::uint64_t>(to[i]).store(from[i], std::memory_order_relaxed);
+  std::atomic_ref<std::uint32_t>(entry->state).store(record.state, std::memory_order_release);  // pairs with state_of()
 }
 
 void promise_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept {

@@ -3,7 +3,7 @@
 //            little-endian; everything else in the folder is rebuildable (levels/storage/FORMAT.md).
 // Invariant: every static field is covered by a checksum; size_bytes of a segment only grows and has a complement beside it, which is
 //            stored first: where the two differ, a growth was cut short or one of them is damaged, and the file's length tells which.
-// Sharing:   written only under the folder lock (flock), which the kernel releases at death. size_bytes: atomic.
+// Sharing:   written only under the folder lock (flock), which the kernel releases at death. size_bytes, state of a segment: atomic.
 // Source:    DESIGN D8; STYLE section 7. Numbers in these structs are never reused.
 #pragma once
 
@@ -46,7 +46,7 @@ static_assert(std::is_trivially_copyable_v<ControlHeaderV1> && std::is_standard_
 static_assert(std::has_unique_object_representations_v<ControlHeaderV1>);
 
 struct SegmentRecordV1 {           // offset
-  std::uint32_t state;             //   0  0: free, 1: used
+  std::uint32_t state;             //   0  0: free, 1: used; atomic
   std::uint32_t layout;            //   4  Layout
   std::uint64_t offset_bytes;      //   8  in the file
   std::uint64_t max_bytes;         //  16  address space reserved
@@ -75,6 +75,15 @@ static_assert(sizeof(ControlFile) == kControlBytes);
 [[nodiscard]] std::uint64_t control_checksum(const void *data, std::size_t bytes) noexcept;
 void seal(ControlHeaderV1 *header) noexcept;
 void seal(SegmentRecordV1 *record) noexcept;
+
+// Makes a free record a used one, beside others that look at it: who sees state 1 sees the rest, and death before that leaves a free record.
+// `record`: sealed, its state 1. REQUIRES: the folder lock.
+void store_record(SegmentRecordV1 *entry, const SegmentRecordV1 &record) noexcept;
+// Whoever has not got the folder lock looks at nothing else of a record before.
+[[nodiscard]] inline std::uint32_t state_of(const SegmentRecordV1 &record) noexcept {
+  auto &state = const_cast<std::uint32_t &>(record.state);
+  return std::atomic_ref<std::uint32_t>(state).load(std::memory_order_acquire);  // pairs with store_record()
+}
 
 // The segment's size, in a record that others may be reading. REQUIRES: the folder lock; the file is long enough. In a durable domain
 // promise_size() first, and that on disk: others use a size as soon as they see it, and the log must not name pages that a power cut takes.
