@@ -21,6 +21,11 @@ function(tmh_add_library name)
   if(NOT TMH_SANITIZE)  # the sanitizers' own symbols come from the program
     target_link_options(${name} PRIVATE LINKER:-z,defs)  # a missing symbol is this library's fault, not its user's
   endif()
+  # Signal handlers, handlers of fork() and destructors of threads' keys point into the code for good: dlclose() leaves it where it is. A plugin that
+  # holds the static library is in its place.
+  target_link_options(${name} PRIVATE LINKER:-z,nodelete)
+  target_link_options(${name}_static INTERFACE
+                      "$<$<IN_LIST:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY;MODULE_LIBRARY>:LINKER:-z,nodelete>")
   foreach(library ${name} ${name}_static)
     target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

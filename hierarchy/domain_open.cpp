@@ -136,9 +136,18 @@ Errc DomainImpl::attach() {
   memory_ = std::make_unique<page::DomainMemory>();
   const bool is_new = access((folder_ + "/tmh.control").c_str(), F_OK) != 0 && errno == ENOENT;
   const Errc error = attach_locked(wanted);
-  // Who has refused the options must not leave a domain that is volatile for good.
-  if (error != Errc::kOk && is_new && wanted <= Durability::kNone) memory_->remove_new();
-  return error;
+  if (error == Errc::kOk || !is_new) return error;
+  const std::string why = platform::failure_detail();
+  remove_new();
+  return fail(error, why);
+}
+
+// What a refused open has made: durable or not, and how long its log files are, a domain keeps for good.
+void DomainImpl::remove_new() {
+  if (durable_ != nullptr && durable_->remove_new() != Errc::kOk) return;
+  line::LineMemory::remove_files(folder_);
+  hierarchy::Directory::remove_files(folder_);
+  memory_->remove_new();
 }
 
 // REQUIRES the folder lock.

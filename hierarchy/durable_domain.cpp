@@ -80,6 +80,26 @@ Errc DurableDomain::create_files() noexcept {
   return checkpoint_file_.create(memory_.folder(), first);
 }
 
+// Another domain's stay: somebody may have lost no more than its tmh.control. The checkpoint first, and the control file last, by the caller:
+// whatever is left on the way is taken for new; a log without its control file would be another domain's to the next one.
+Errc DurableDomain::remove_new() noexcept {
+  const std::string &folder = memory_.folder();
+  const auto &id = memory_.control().header.domain_id;
+  if (storage::CheckpointFile own; own.open(folder, id) == Errc::kOk) {
+    if (const Errc error = platform::disk_unlink(storage::checkpoint_path(folder)); error != Errc::kOk) return error;
+    if (const Errc error = platform::sync_folder(folder); error != Errc::kOk) return error;
+  }
+  const storage::LogIdentity log{{id[0], id[1]}, log_file_bytes()};
+  std::vector<std::uint64_t> present;
+  if (const Errc error = storage::list_log_files(folder, &present); error != Errc::kOk) return error;
+  for (const std::uint64_t index : present) {
+    const std::string path = storage::log_file_path(folder, index);
+    if (storage::verify_log_file(path, log, index) != Errc::kOk) continue;
+    if (const Errc error = platform::disk_unlink(path); error != Errc::kOk) return error;
+  }
+  return platform::sync_folder(folder);
+}
+
 Errc DurableDomain::open_checkpoint_file() noexcept {
   const storage::ControlFile &control = memory_.control();
   const Errc error = checkpoint_file_.open(memory_.folder(), control.header.domain_id);

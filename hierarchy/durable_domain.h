@@ -35,6 +35,8 @@ class DurableDomain {
   DurableDomain(const DurableDomain &) = delete;
   DurableDomain &operator=(const DurableDomain &) = delete;
 
+  // Removes what recover() has made for a new domain. After an error its control file has to stay. REQUIRES the folder lock.
+  [[nodiscard]] Errc remove_new() noexcept;
   // REQUIRES the folder lock and that no participant is alive: salvages what the dead had committed, replays the log, starts over.
   [[nodiscard]] Errc recover(const RecoverOptions &options) noexcept;
   // Joins a domain that others have open.

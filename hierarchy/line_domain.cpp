@@ -74,6 +74,7 @@ Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
   line::LineMemory lines;
   bool found = false;
   if (const Errc error = lines.open(memory.folder(), &found); error != Errc::kOk) return error;
+  if (memory.found_anothers()) found = false;
   for (std::uint32_t i = 0; found && i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = memory.control().segments[i];
     if (record.state != 1) continue;

@@ -41,29 +41,32 @@ bool is_of_the_heap(std::size_t bytes, std::size_t alignment) noexcept {
   return bytes > pools::kBlockBytesMax || alignment > kLine;
 }
 
-// In a segment that is nearly full: less.
+// In a segment that is nearly full, or on a device that is: less.
 void *chunk_of_at_most(std::byte *heap, std::size_t *bytes) {
   for (;; *bytes /= 2) {
     try {
       return detail::heap_allocate(heap, *bytes, kPageBytes);
     } catch (const Error &error) {
-      if (error.errc() != Errc::kSegmentFull || *bytes <= pools::kChunkBytesMin) throw;
+      const bool is_shortage = error.errc() == Errc::kSegmentFull || error.errc() == Errc::kDiskFull;
+      if (!is_shortage || *bytes <= pools::kChunkBytesMin) throw;
     }
   }
 }
 
+struct LaneOfThread {
+  std::uint32_t number, generation;
+  bool is_known;
+  std::uint32_t fed_by;  // where a block of another lane was found last, counted from this one; a hint
+};
 // Neighbours in time, forked processes and the threads of one, get different ones.
-std::uint32_t lane() noexcept {
-  struct Lane {
-    std::uint32_t number, generation;
-    bool is_known;
-  };
+LaneOfThread &lane_here() noexcept {
   static std::atomic<std::uint32_t> threads{0};
-  static constinit thread_local Lane here{};
+  static constinit thread_local LaneOfThread here{};
   const std::uint32_t generation = platform::fork_generation();
   if (!here.is_known || here.generation != generation)
-    here = {static_cast<std::uint32_t>(getpid()) + threads.fetch_add(1, std::memory_order_relaxed), generation, true};
-  return here.number;
+    here = {static_cast<std::uint32_t>(getpid()) + threads.fetch_add(1, std::memory_order_relaxed), generation, true,
+            0};
+  return here;
 }
 
 }  // namespace
@@ -116,6 +119,35 @@ std::byte *next_block(std::byte *unused, const std::byte *end, std::size_t bytes
 }
 }  // namespace
 
+// The whole list of another lane's at level 2, where looking for it has read a page of each lane on the way, and made this instance one that
+// fails when somebody commits there. At level 1 one block: the attempt may still have `own` filled, if it leaves it alone.
+void *pools::take_from(List &other, List &own) {
+  Block *const block = other.free;
+  if (block == nullptr) return nullptr;
+  Block *const rest = block->next;
+  if (detail::line_run.depth != 0) {
+    other.free = rest;
+  } else {
+    other.free = nullptr;
+    own.free = rest;
+  }
+  return block;
+}
+
+void *pools::take_from_others(std::uint32_t own, std::size_t size_class) {
+  std::uint32_t &fed_by = lane_here().fed_by;
+  for (std::uint32_t i = 0; i < kLanes; ++i) {
+    const std::uint32_t away = (fed_by + i) % kLanes;
+    if (away == 0) continue;
+    List &other = lanes_[(own + away) % kLanes].lists[size_class];
+    void *const block = take_from(other, lanes_[own].lists[size_class]);
+    if (block == nullptr) continue;
+    fed_by = away;
+    return block;
+  }
+  return nullptr;
+}
+
 void *pools::cut(List &list, std::size_t bytes) {
   std::byte *const block = next_block(list.unused, list.end, bytes);
   if (block != nullptr) list.unused = block + bytes;
@@ -151,14 +183,12 @@ void pools::go_and_refill(List &list, std::size_t block_bytes) {
 void *pools::allocate(std::size_t bytes, std::size_t alignment) {
   if (is_of_the_heap(bytes, alignment)) return detail::heap_allocate(heap_, bytes, alignment);
   const std::size_t size_class = class_of(bytes), block_bytes = bytes_of(size_class);
-  const std::uint32_t own = lane();
-  List &list = lanes_[own % kLanes].lists[size_class];
+  const std::uint32_t own = lane_here().number % kLanes;
+  List &list = lanes_[own].lists[size_class];
   for (;;) {
     if (void *const block = pop(list); block != nullptr) return block;
     if (void *const block = cut(list, block_bytes); block != nullptr) return block;
-    for (std::uint32_t i = 1; i < kLanes; ++i) {
-      if (void *const block = pop(lanes_[(own + i) % kLanes].lists[size_class]); block != nullptr) return block;
-    }
+    if (void *const block = take_from_others(own, size_class); block != nullptr) return block;
     if (detail::line_run.depth != 0) go_and_refill(list, block_bytes);
     refill(list, block_bytes);
   }
@@ -167,7 +197,7 @@ void *pools::allocate(std::size_t bytes, std::size_t alignment) {
 void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
   if (block == nullptr) return;
   if (is_of_the_heap(bytes, alignment)) return detail::heap_deallocate(heap_, block, bytes);
-  List &list = lanes_[lane() % kLanes].lists[class_of(bytes)];
+  List &list = lanes_[lane_here().number % kLanes].lists[class_of(bytes)];
   auto *const freed = static_cast<Block *>(block);
   freed->next = list.free;
   list.free = freed;

@@ -2,6 +2,9 @@
 #include "hierarchy/retry.h"
 
 #include <algorithm>
+#include <exception>
+#include <new>
+#include <optional>
 #include <utility>
 
 #include "hierarchy/domain_impl.h"
@@ -122,6 +125,23 @@ Errc DomainImpl::begin_exact_reads(page::Engine &engine) noexcept {
   if (!is_changed && !are_mapped(page_reads.segments)) return fail_unmapped();
   engine.forget_kept();
   return Errc::kOk;
+}
+
+// The attempt has been undone.
+void Attempts::sleep_at_lines() {
+  std::optional<LineReads> reads;  // now: an action may run another instance
+  std::exception_ptr no_memory;
+  try {
+    reads.emplace(line_run.domain->memory(), line_run.thread->reads());
+  } catch (const std::bad_alloc &) {
+    no_memory = std::current_exception();
+  }
+  leave_lines();
+  run_actions(false);
+  site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
+  if (no_memory != nullptr) std::rethrow_exception(no_memory);
+  attempts_ = 0;  // it has not failed
+  reads->await_change(site_.impl_->domain());
 }
 
 void raise_nothing_read() {

@@ -9,7 +9,6 @@
 
 #include "hierarchy/back_off.h"
 #include "hierarchy/policies.h"
-#include "hierarchy/retry.h"
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
 #include "platform/counting.h"
@@ -358,12 +357,7 @@ void Attempts::unwound() {
   line_run.thread->abandon();
   if (unwinds == Unwinds::kFailed) return failed_at_lines();
   if (unwinds == Unwinds::kToBeginAgain) return begin_again_at_lines();
-  const LineReads reads(line_run.domain->memory(), line_run.thread->reads());  // an action may run another instance
-  leave_lines();
-  run_actions(false);
-  site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
-  attempts_ = 0;  // it has not failed
-  reads.await_change(site_.impl_->domain());
+  sleep_at_lines();
 }
 
 void Attempts::begin_again_at_lines() {

@@ -3,17 +3,20 @@
 //             Instances of another domain in the body.
 // Invariants: (1) why an attempt failed, and what retry() waits for, is the attempt's, whatever its actions run in between. (2) an exception of an
 //             attempt that was aborted does not leave atomically(). (3) a forked child is told that it is detached.
-//             (4) an instance begins in no other domain's.
+//             (4) an instance begins in no other domain's. (5) its actions run, whatever else there is no memory for.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <tmh/tmh.hpp>
 
@@ -21,6 +24,20 @@
 #include "tests/support/children.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
+
+// The next allocation of this thread fails.
+constinit thread_local bool fails_next = false;
+
+void *operator new(std::size_t bytes) {
+  void *const memory = std::exchange(fails_next, false) ? nullptr : std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept { return std::malloc(bytes); }
+// Not inlined: g++ would warn of an object that is made by `new` and freed by free().
+[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
 
 namespace tmh::test {
 namespace {
@@ -149,6 +166,30 @@ TEST_F(BetweenAttemptsTest, RetryAtLevelTwoWaitsForWhatItsAttemptHasRead) {
       EXPECT_EQ(committed(0), 0U);
     }
   });
+}
+
+// What it waits for is noted in memory of the program's.
+TEST_F(BetweenAttemptsTest, RetryAtLevelOneWithoutMemoryEndsTheInstanceWithItsActions) {
+  open();
+  const Site site(domain_, "waits", "never");
+  int commits = 0, aborts = 0;
+  const auto waits = [&] {
+    atomically(site, [&] {
+      on_commit([&] { ++commits; });
+      on_abort([&] { ++aborts; });
+      if (word(0) != 0) return;
+      fails_next = true;
+      retry();
+    });
+  };
+  EXPECT_THROW(waits(), std::bad_alloc);
+  EXPECT_FALSE(fails_next);
+  EXPECT_EQ(aborts, 1);
+  atomically(site, [&] { ++word(0); });  // whose are they?
+  EXPECT_EQ(commits, 0);
+  EXPECT_EQ(aborts, 1);
+  waits();
+  EXPECT_EQ(commits, 1);
 }
 
 // It waits, and then sees a later snapshot. Nested, the outer instance does.

@@ -123,13 +123,13 @@ TEST(EndOfThreadTest, StaticObjectsRunInstancesAndCloseAtExit) {
   }
 }
 
-// The library deletes its keys before a static object from before them goes, and another library may have got their numbers.
+// Another library may have got the number of a key that was deleted.
 TEST(EndOfThreadTest, AStaticObjectThatIsTheFirstToAskInItsThreadTouchesNobodyElsesKey) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     struct Probe {};
-    std::thread([] { (void)platform::ThreadObject<Probe>::here(); }).join();  // makes the key
+    std::thread([] { (void)platform::ThreadObject<Probe>::here(); }).join();
     at_end_of_program.action = [] {
       std::vector<pthread_key_t> keys;  // every number that is free
       for (pthread_key_t key{}; pthread_key_create(&key, nullptr) == 0;) keys.push_back(key);
@@ -137,6 +137,27 @@ TEST(EndOfThreadTest, AStaticObjectThatIsTheFirstToAskInItsThreadTouchesNobodyEl
       for (const pthread_key_t key : keys)
         if (pthread_getspecific(key) != nullptr) _exit(1);
       _exit(keys.empty() ? 3 : 0);
+    };
+    std::exit(2);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+// A thread that has looked at the key may still use it when exit() has come far in another: so the key is there to the end.
+TEST(EndOfThreadTest, ThreadsThatEndDuringExitTakeTheirObjectsAlong) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    static int gone = 0;
+    struct Probe {
+      ~Probe() { ++gone; }
+    };
+    std::thread([] { (void)platform::ThreadObject<Probe>::here(); }).join();
+    at_end_of_program.action = [] {  // made before everything that is made at a first use, so it goes behind it
+      std::thread([] { (void)platform::ThreadObject<Probe>::here(); }).join();
+      _exit(gone == 2 ? 0 : 1);
     };
     std::exit(2);
   }

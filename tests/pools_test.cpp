@@ -5,12 +5,13 @@
 //             (3) blocks are aligned to lines, overlap nothing, and cross no page; other requests are the heap's, and come back to it.
 //             (4) who only allocates is fed by who only frees: chunks are as many as live blocks need.
 //             (5) threads, and a forked child and its parent, use different lists. (6) destroyed pools leave nothing in the heap.
-//             (7) a segment is used up before it is full for a block that needs no more than the smallest chunk. (8) between two attempts it may be
-//             unmapped.
+//             (7) a segment, or what the device has room for, is used up before it is full for a block that needs no more than the smallest
+//             chunk. (8) between two attempts it may be unmapped.
 #include <gtest/gtest.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -23,6 +24,7 @@
 #include <tmh/tmh.hpp>
 
 #include "levels/storage/heap.h"
+#include "platform/disk.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"
 #include "tests/support/pool_blocks.h"
@@ -37,17 +39,19 @@ constexpr std::uint64_t kMiB = 1u << 20;
 
 // A heap segment with its pools.
 struct Pooled {
-  explicit Pooled(const std::string &folder, Levels levels = Levels::kHybrid, std::uint64_t max_bytes = 128 * kMiB)
-      : domain(Domain::open(folder, options(levels))) {
+  explicit Pooled(const std::string &folder, Levels levels = Levels::kHybrid, std::uint64_t max_bytes = 128 * kMiB,
+                  Tracking tracking = Tracking::kAuto)
+      : domain(Domain::open(folder, options(levels, tracking))) {
     SegmentOptions heap;
     heap.size_bytes = kMiB;
     heap.max_bytes = max_bytes;
     segment = domain.map("heap", heap);
     own = segment.root<pools>("tmh.pools");
   }
-  static DomainOptions options(Levels levels) {
+  static DomainOptions options(Levels levels, Tracking tracking = Tracking::kAuto) {
     DomainOptions options;
     options.levels = levels;
+    options.tracking = tracking;
     options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
     return options;
   }
@@ -324,6 +328,34 @@ TEST_F(PoolsTest, AProcessThatOnlyAllocatesIsFedByOneThatOnlyFrees) {
   EXPECT_EQ(Pooled(folder_.path()).chunks(), 1U);
 }
 
+// A page that level 2 reads is one that level 1 gives up, and where every commit is a conflict.
+TEST_F(PoolsTest, WhoIsFedAtLevelTwoLooksForItOnceAndNotForEachBlock) {
+  constexpr std::uint64_t kBlocks = 12;
+  constexpr std::size_t kBytes = 4096;  // a page each
+  const Pooled pooled(folder_.path(), Levels::kPage, 128 * kMiB, Tracking::kSignal);
+  std::vector<void *> blocks;
+  std::vector<std::uint64_t> pages;  // read for each
+  Thread fed([&] {
+    pooled.fill(64);                                                       // has its lane now,
+    for (int i = 1; i < 15; ++i) Thread([&] { pooled.fill(64); }).join();  // these have the next ones,
+    Thread([&] {                                                           // and this the last that is looked into
+      for (std::uint64_t i = 0; i < kBlocks; ++i)
+        blocks.push_back(atomically(pooled.domain, [&] { return pooled.own->allocate(kBytes); }));
+      for (void *block : blocks) atomically(pooled.domain, [&] { pooled.own->deallocate(block, kBytes); });
+    })
+        .join();
+    for (std::uint64_t i = 0; i < kBlocks; ++i) {
+      const std::uint64_t before = pooled.domain.counters().pages_read;
+      const void *const block = atomically(pooled.domain, [&] { return pooled.own->allocate(kBytes); });
+      EXPECT_NE(std::find(blocks.begin(), blocks.end(), block), blocks.end());
+      pages.push_back(pooled.domain.counters().pages_read - before);
+    }
+  });
+  fed.join();
+  EXPECT_EQ(pages[0], 17U) << "every lane, and the block";
+  for (std::uint64_t i = 1; i < kBlocks; ++i) EXPECT_EQ(pages[i], 2U) << "the list and the block, at " << i;
+}
+
 // An instance at level 1 is in its middle, with a block, while `other` allocates and commits. True: that made it begin again.
 bool conflicts_with(const Pooled &pooled, const std::function<void()> &other) {
   const Site site = pooled.site("never");
@@ -445,18 +477,32 @@ TEST_F(PoolsTest, WorkInADomainOfPagesAlone) {
   EXPECT_EQ(pooled.free_blocks(200), 1000U);
 }
 
-TEST_F(PoolsTest, ASegmentIsUsedUpBeforeItIsFull) {
-  const Pooled pooled(folder_.path(), Levels::kHybrid, 4 * kMiB);
+// All that there is, in blocks; the last one can be had again.
+void use_up(const Pooled &pooled, std::uint64_t room_bytes, Errc full) {
   const Site site = pooled.site();
   std::vector<void *> blocks;
   const Errc why = code_of([&] {
     for (;;) blocks.push_back(atomically(site, [&] { return pooled.own->allocate(64); }));
   });
-  EXPECT_EQ(why, Errc::kSegmentFull);
-  EXPECT_GT(blocks.size() * 64, 4 * kMiB * 9 / 10);
+  EXPECT_EQ(why, full);
+  EXPECT_GT(blocks.size() * 64, room_bytes * 9 / 10);
   void *const last = blocks.back();
   atomically(site, [&] { pooled.own->deallocate(last, 64); });
   EXPECT_EQ(atomically(site, [&] { return pooled.own->allocate(64); }), last);
+}
+
+TEST_F(PoolsTest, ASegmentIsUsedUpBeforeItIsFull) {
+  use_up(Pooled(folder_.path(), Levels::kHybrid, 4 * kMiB), 4 * kMiB, Errc::kSegmentFull);
+}
+
+// As of a file system that has no holes, or a quota.
+TEST_F(PoolsTest, ASegmentThatCannotGrowIsUsedUpBeforeTheDiskIsFull) {
+  const Pooled pooled(folder_.path());
+  platform::set_disk_hook([](const platform::DiskEvent &event) {
+    return event.op == platform::DiskOp::kTruncate && event.offset > 4 * kMiB ? ENOSPC : 0;
+  });
+  use_up(pooled, 4 * kMiB, Errc::kDiskFull);
+  platform::set_disk_hook(nullptr);
 }
 
 // At either level it is the body that meets the error.

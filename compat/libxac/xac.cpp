@@ -69,15 +69,12 @@ void forget_session(void *own) noexcept {
   delete static_cast<std::shared_ptr<Session> *>(own);
 }
 
-// Gone before this library's code is: a thread that ends later leaves what it holds behind.
+// Never deleted: threads that run while another is in exit() would hold a number that may be another library's by then.
 struct ThreadEnd {
   pthread_key_t key{};
   bool is_told = pthread_key_create(&key, forget_session) == 0;
-  ~ThreadEnd() {
-    if (std::exchange(is_told, false)) pthread_key_delete(key);
-  }
 };
-ThreadEnd thread_end;
+const ThreadEnd thread_end;
 
 // This thread's first call of the session, or nullptr: it has been taken back meanwhile.
 Session *keep_session() {

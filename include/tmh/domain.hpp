@@ -94,7 +94,8 @@ class Domain {
   Domain() = default;
   // Opens or creates the domain in `folder` (created if missing) and attaches this process. Opening it again in the
   // same process returns the same domain, with the options that it has; those that it cannot have are refused as another process's would be
-  // (kDurabilityMismatch, kDetectionMismatch, kLevelsMismatch). Errors: see Errc 3 to 10, 18, 20, 21, 27 to 31.
+  // (kDurabilityMismatch, kDetectionMismatch, kLevelsMismatch). Errors: see Errc 3 to 10, 18, 20, 21, 27 to 31, 46
+  // (the folder holds another domain's files than when the processes came that are in it).
   [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options = {});
   [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options,
                                    std::error_code &ec) noexcept;

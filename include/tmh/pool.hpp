@@ -5,7 +5,7 @@
 //            its own at level 2 fills the list, and the attempt runs again.
 // Shape:     blocks of one size class lie in chunks and never cross a page. Each class has kLanes lists; a thread uses that of its lane, so that
 //            threads and processes in different ones write no line in common. A list that is empty takes a free block of another lane
-//            before it takes a chunk: who only allocates is fed by who only frees.
+//            (at level 2 all that its list has) before it takes a chunk: who only allocates is fed by who only frees.
 // Sizes:     1 to kBlockBytesMax bytes, rounded up to lines of 64 and above 512 to quarters of a power of two. Larger blocks are the heap's.
 // Errors:    what Segment::allocate throws, where the body calls; at a site that may not leave level 1 it leaves atomically() instead. Memory that
 //            pools hold free is theirs until they are destroyed.
@@ -65,12 +65,15 @@ class pools {
     field<Chunk *> chunks = nullptr;
   };
 
-  // A page each: an instance that only fills a list takes nobody else's from level 1. One that allocates at level 2, with an empty list, does.
+  // A page each: an instance that only fills a list takes nobody else's from level 1. One that allocates at level 2 does, with an empty list: once
+  // for all that it finds, or for a chunk.
   struct alignas(kPageBytes) Lane {
     std::array<List, kClasses> lists;
   };
 
   [[nodiscard]] static void *pop(List &list);
+  [[nodiscard]] static void *take_from(List &other, List &own);
+  [[nodiscard]] void *take_from_others(std::uint32_t own, std::size_t size_class);
   [[nodiscard]] static void *cut(List &list, std::size_t bytes);
   void refill(List &list, std::size_t block_bytes);
   [[noreturn]] void go_and_refill(List &list, std::size_t block_bytes);

@@ -103,6 +103,7 @@ class Attempts {
   void leave_lines() noexcept;
   void failed_at_lines();
   void begin_again_at_lines();
+  void sleep_at_lines();
   void begin_inside();
   void choose_level();
   void begin_pages();

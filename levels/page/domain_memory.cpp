@@ -139,6 +139,9 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
                bytes.size() < sizeof(DomainState)) {
       return fail(Errc::kForeignVersion,
                   path("tmh.state") + " is of another version that is, or was, in use since this boot");
+    } else if (std::memcmp(usable->domain_id, control_->header.domain_id, sizeof usable->domain_id) != 0) {
+      usable = nullptr;
+      if (const Errc error = leave_anothers(); error != Errc::kOk) return error;
     }
   }
   if (usable == nullptr) remove_rebuildable_files();
@@ -147,6 +150,7 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
     state_->version = kStateVersion;
     state_->state_bytes = sizeof(DomainState);
     std::memcpy(state_->boot_id, boot.text, sizeof boot.text);
+    std::memcpy(state_->domain_id, control_->header.domain_id, sizeof state_->domain_id);
     state_->incarnation_next.store(1, std::memory_order_relaxed);
     state_->age_next.store(1, std::memory_order_relaxed);
     state_->clock.store(1, std::memory_order_relaxed);
@@ -162,6 +166,17 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
   // Page metadata is about versions, which a repair links anew, and about the living, of whom there are none.
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) unlink(path(meta_name(i).c_str()).c_str());
   return bound_state();
+}
+
+// The durable files are another domain's than those that all participants share: somebody has copied them here.
+Errc DomainMemory::leave_anothers() noexcept {
+  if (const Errc error = open_rebuildable(); error != Errc::kOk) return error;
+  const bool is_used = anyone_alive();
+  close_rebuildable();
+  if (is_used)
+    return fail(Errc::kDomainInUse, folder_ + ": processes use the domain whose files were here before this one's");
+  found_anothers_ = true;
+  return Errc::kOk;
 }
 
 // Numbers that index files must fit the files, whatever damaged them. Links are not believed at all: the first participant repairs.
@@ -233,8 +248,13 @@ void DomainMemory::remove_new() noexcept {
 void DomainMemory::close(bool remove_rebuildable) noexcept {
   if (remove_rebuildable) remove_rebuildable_files();
   segments_.reset();
-  for (auto *file : {&control_file_, &state_file_, &participants_file_, &version_heads_file_, &version_data_,
-                     &log_file_, &accesses_file_, &log_state_file_})
+  control_file_.close();
+  close_rebuildable();
+}
+
+void DomainMemory::close_rebuildable() noexcept {
+  for (auto *file : {&state_file_, &participants_file_, &version_heads_file_, &version_data_, &log_file_,
+                     &accesses_file_, &log_state_file_})
     file->close();
   state_ = nullptr;
   log_state_ = nullptr;
@@ -256,10 +276,7 @@ Errc DomainMemory::open_log_state(bool *usable) noexcept {
 Errc DomainMemory::start_over() noexcept {
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) segments_[i].meta_file.close();
   segments_ = std::make_unique<SegmentMemory[]>(storage::kSegmentsMax);
-  for (auto *file : {&state_file_, &participants_file_, &version_heads_file_, &version_data_, &log_file_,
-                     &accesses_file_, &log_state_file_})
-    file->close();
-  log_state_ = nullptr;
+  close_rebuildable();
   separate_homes_ = false;
   remove_rebuildable_files();
   bool fresh = false;

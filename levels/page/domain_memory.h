@@ -37,7 +37,7 @@ class DomainMemory {
  public:
   // kWrongOwner when another user's domain lies there and we may not write it.
   [[nodiscard]] static Errc check_owner(const std::string &folder) noexcept;
-  // Removes the files of a volatile domain that this object's open() has just made. REQUIRES the folder lock.
+  // Removes what this object's open() has just made; a durable domain's log has gone before. REQUIRES the folder lock.
   void remove_new() noexcept;
   // Is the existing domain in `folder` durable? Leaves it as it is, other than open(). Errors: those of its control file.
   [[nodiscard]] static Errc read_durable(const std::string &folder, bool *is_durable) noexcept;
@@ -57,6 +57,8 @@ class DomainMemory {
     return state_->levels == static_cast<std::uint64_t>(Levels::kHybrid);
   }
 
+  // What participants shared was another domain's. So is what the level below has left in the folder.
+  [[nodiscard]] bool found_anothers() const noexcept { return found_anothers_; }
   [[nodiscard]] DomainState &state() const noexcept { return *state_; }
   [[nodiscard]] storage::ControlFile &control() const noexcept { return *control_; }
   [[nodiscard]] storage::Participant &participant(std::uint32_t slot) const noexcept { return participants_[slot]; }
@@ -190,6 +192,8 @@ class DomainMemory {
   [[nodiscard]] std::uint32_t data_syncs_begun() const noexcept {
     return log_state_ != nullptr ? log_state_->data_syncs.begun.load(std::memory_order_seq_cst) : 0;
   }
+  [[nodiscard]] Errc leave_anothers() noexcept;
+  void close_rebuildable() noexcept;
   void remove_rebuildable_files() noexcept;
   [[nodiscard]] std::string path(const char *name) const { return folder_ + "/" + name; }
 
@@ -208,6 +212,7 @@ class DomainMemory {
   std::atomic<std::uint32_t> opened_generation_{0};
   bool loads_take_blocks_ = false;  // the rebuildable files lie where a load from a hole takes a block (tmpfs)
   bool separate_homes_ = false;
+  bool found_anothers_ = false;
   std::array<std::atomic<std::uint64_t>, storage::kSegmentsMax>
       durable_bytes_{};  // of each segment, as far as this process knows
 };

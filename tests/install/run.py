@@ -119,7 +119,8 @@ def main():
         run([arguments.cmake, "--install", arguments.build, "--prefix", first], work)
         os.rename(first, prefix)
         manual_and_command(arguments, prefix, work)
-        cmake_project(arguments, prefix, work, "cxx", ["counter_shared", "counter_static", "counter_xac_static"] + (["events"] if arguments.tool else []))
+        counters = ["counter_shared", "counter_static", "counter_xac_static", "counter_plugin"]
+        cmake_project(arguments, prefix, work, "cxx", counters + (["events"] if arguments.tool else []))
         cmake_project(arguments, prefix, work, "c", ["counter_xac"])
         pkg_config_project(arguments, prefix, arguments.libdir, work)
 
