@@ -85,9 +85,14 @@ Errc DurableDomain::create_files() noexcept {
 Errc DurableDomain::remove_new() noexcept {
   const std::string &folder = memory_.folder();
   const auto &id = memory_.control().header.domain_id;
-  if (storage::CheckpointFile own; own.open(folder, id) == Errc::kOk) {
+  storage::CheckpointFile own;
+  const Errc found = own.open(folder, id);
+  if (found == Errc::kOk) {
     if (const Errc error = platform::disk_unlink(storage::checkpoint_path(folder)); error != Errc::kOk) return error;
     if (const Errc error = platform::sync_folder(folder); error != Errc::kOk) return error;
+  } else if (found != Errc::kLogMissing && found != Errc::kNotADomain && found != Errc::kCorrupt &&
+             found != Errc::kForeignVersion) {
+    return found;  // it may be ours: made whole, so none of these
   }
   const storage::LogIdentity log{{id[0], id[1]}, log_file_bytes()};
   std::vector<std::uint64_t> present;

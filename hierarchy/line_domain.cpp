@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "hierarchy/end_of_thread.h"
@@ -74,7 +75,9 @@ Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
   line::LineMemory lines;
   bool found = false;
   if (const Errc error = lines.open(memory.folder(), &found); error != Errc::kOk) return error;
-  if (memory.found_anothers()) found = false;
+  // Of a domain whose files were here before this one's. The file says so itself: whoever found that out may have died.
+  const auto &id = memory.control().header.domain_id;
+  if (std::memcmp(lines.state().domain_id, id, sizeof id) != 0) found = false;
   for (std::uint32_t i = 0; found && i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = memory.control().segments[i];
     if (record.state != 1) continue;
@@ -90,6 +93,7 @@ Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
 Errc LineDomain::open(const std::string &folder) noexcept {
   bool found = false;
   if (const Errc error = lines_.open(folder, &found); error != Errc::kOk) return error;
+  std::memcpy(lines_.state().domain_id, memory_.control().header.domain_id, sizeof lines_.state().domain_id);
   if (hardware_ != nullptr) hardware_->open();
   return directory_.open(folder);
 }

@@ -4,6 +4,7 @@
 //             waiting for a line before having looked whether its holder lives.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <time.h>
 
@@ -51,6 +52,34 @@ TEST_F(LineSoftwareTest, AbandonedInstanceLeavesNothing) {
   EXPECT_EQ(word(1), 0U);
   EXPECT_EQ(rig_.word_of(&word(1)).load(), 0U);
   EXPECT_EQ(one_.cause(), AbortCause::kUser);
+}
+
+// A null pointer's addresses are near to what says that no line was stored to.
+TEST_F(LineSoftwareTest, StoreThroughANullPointerIsNoStoreToTheLineOfBefore) {
+  Children children;
+  const std::size_t child = children.spawn("stores", [] {
+    const TempFolder folder;
+    LineRig rig(folder.path());
+    RigThread thread(rig);
+    thread.update([&] { thread.store(rig.words(), std::uint64_t{7}); });
+    const rlimit no_core{};
+    setrlimit(RLIMIT_CORE, &no_core);
+    signal(SIGSEGV, SIG_DFL);
+    thread.begin({});
+    auto *volatile nowhere = reinterpret_cast<std::uint64_t *>(8);
+    thread.store(nowhere, std::uint64_t{8});
+  });
+  EXPECT_EQ(children.wait(child).signal, SIGSEGV);
+}
+
+TEST_F(LineSoftwareTest, AnAbortedAttemptThrowsAtANullPointerToo) {
+  one_.begin({});
+  one_.store(&word(1), std::uint64_t{7});
+  EXPECT_THROW(one_.fail(AbortCause::kUser), detail::LineAbort);
+  auto *volatile nowhere = reinterpret_cast<std::uint64_t *>(8);
+  EXPECT_THROW(one_.store(nowhere, std::uint64_t{8}), detail::LineAbort);
+  EXPECT_THROW((void)one_.load(nowhere), detail::LineAbort);
+  one_.abandon();
 }
 
 TEST_F(LineSoftwareTest, PartsOfAWordAreMerged) {

@@ -1,7 +1,9 @@
 // tests/refused_open_test.cpp -- an open of a new durable folder that is refused for its options, and the corrected one.
 // Invariants: (1) what a domain keeps for good is what the open asked for that made it, and not one that was refused before. (2) what the refused one
-//             has not made stays.
+//             has not made stays. (3) one that dies while it takes back what it has made leaves what a corrected open can use.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -9,6 +11,9 @@
 
 #include <tmh/tmh.hpp>
 
+#include "platform/disk.h"
+#include "tests/support/children.h"
+#include "tests/support/durable_folder.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
 
@@ -82,6 +87,41 @@ TEST_P(RefusedOpenTest, ALogWithoutItsControlFileStays) {
   EXPECT_FALSE(std::filesystem::exists(control));
   std::filesystem::rename(aside, control);
   EXPECT_EQ(Domain::open(folder_).durability(), Durability::kStrict);
+}
+
+// Counts from the first file on that is taken back.
+int steps_to_live = 0;
+int die_taking_back(const platform::DiskEvent &event) {
+  static bool takes_back = false;
+  takes_back = takes_back || (event.op == platform::DiskOp::kUnlink && access(event.path, F_OK) == 0);
+  if (takes_back && steps_to_live-- == 0) raise(SIGKILL);
+  return 0;
+}
+
+TEST(RefusedOpenDeathTest, ACorrectedOpenUsesWhatIsLeft) {
+  bool has_died = true;
+  for (int steps = 0; has_died; ++steps) {
+    SCOPED_TRACE(steps);
+    const TempFolder folder;
+    Children children;
+    const std::size_t refused = children.spawn("refused", [&] {
+      DomainOptions wrong = strict(2 * kMiB);
+      wrong.policy = "nonsense";
+      steps_to_live = steps;
+      platform::set_disk_hook(die_taking_back);
+      expect_error(Errc::kBadPolicy, [&] { (void)Domain::open(folder.path(), wrong); });
+    });
+    const ChildEnd end = children.wait(refused);
+    has_died = end.signal == SIGKILL;
+    EXPECT_TRUE(has_died || end.succeeded());
+    for (const std::uint64_t count : {1U, 2U}) {
+      Domain domain = Domain::open(folder.path(), strict(kMiB));
+      const Segment segment = domain.map("a.db", raw_pages(1));
+      atomically(domain, [&] { ++word_of(segment, 0); });
+      EXPECT_EQ(query(domain, [&] { return word_of(segment, 0); }), count);
+      domain.close();
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Options, RefusedOpenTest, testing::ValuesIn(kRefused),

@@ -80,15 +80,7 @@ class ReplacedFilesTest : public testing::TestWithParam<Way> {
                                  std::filesystem::copy_options::overwrite_existing);
   }
 
-  const TempFolder dead_, other_;
-};
-
-TEST_P(ReplacedFilesTest, NothingOfTheDeadGetsIntoAnotherDomain) {
-  make_killed();
-  make_other();
-  if (HasFatalFailure()) return;
-  replace_files();
-  for (int round = 0; round < 2; ++round) {
+  void expect_other() const {
     Domain domain = Domain::open(dead_.path(), options());
     EXPECT_EQ(domain.recovery().salvaged, 0U);
     const Segment segment = domain.map("a.db", raw_pages(kPages));
@@ -97,6 +89,30 @@ TEST_P(ReplacedFilesTest, NothingOfTheDeadGetsIntoAnotherDomain) {
     atomically(domain, [&] { word_of(segment, 0) = kOfTheOther; });
     domain.close();
   }
+
+  const TempFolder dead_, other_;
+};
+
+TEST_P(ReplacedFilesTest, NothingOfTheDeadGetsIntoAnotherDomain) {
+  make_killed();
+  make_other();
+  if (HasFatalFailure()) return;
+  replace_files();
+  expect_other();
+  expect_other();
+}
+
+TEST_P(ReplacedFilesTest, NorWhenTheFirstOneToOpenItDies) {
+  make_killed();
+  make_other();
+  if (HasFatalFailure()) return;
+  replace_files();
+  const ChildEnd end = run_in_child("dies", [&] {
+    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kAttachSlotTaken), 1);
+    (void)Domain::open(dead_.path(), options());
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  expect_other();
 }
 
 TEST_P(ReplacedFilesTest, AFolderWhoseOldDomainIsInUseIsRefused) {

@@ -58,8 +58,6 @@ class DomainMemory {
     return state_->levels == static_cast<std::uint64_t>(Levels::kHybrid);
   }
 
-  // What participants shared was another domain's. So is what the level below has left in the folder.
-  [[nodiscard]] bool found_anothers() const noexcept { return found_anothers_; }
   [[nodiscard]] DomainState &state() const noexcept { return *state_; }
   [[nodiscard]] storage::ControlFile &control() const noexcept { return *control_; }
   [[nodiscard]] storage::Participant &participant(std::uint32_t slot) const noexcept { return participants_[slot]; }
@@ -193,7 +191,7 @@ class DomainMemory {
   [[nodiscard]] std::uint32_t data_syncs_begun() const noexcept {
     return log_state_ != nullptr ? log_state_->data_syncs.begun.load(std::memory_order_seq_cst) : 0;
   }
-  [[nodiscard]] Errc leave_anothers() noexcept;
+  [[nodiscard]] Errc refuse_anothers() noexcept;
   void close_rebuildable() noexcept;
   void remove_rebuildable_files() noexcept;
   [[nodiscard]] std::string path(const char *name) const { return folder_ + "/" + name; }
@@ -213,7 +211,6 @@ class DomainMemory {
   std::atomic<std::uint32_t> opened_generation_{0};
   bool loads_take_blocks_ = false;  // the rebuildable files lie where a load from a hole takes a block (tmpfs)
   bool separate_homes_ = false;
-  bool found_anothers_ = false;
   std::array<std::atomic<std::uint64_t>, storage::kSegmentsMax>
       durable_bytes_{};  // of each segment, as far as this process knows
 };

@@ -45,7 +45,7 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
                   path("tmh.state") + " is of another version that is, or was, in use since this boot");
     } else if (std::memcmp(usable->domain_id, control_->header.domain_id, sizeof usable->domain_id) != 0) {
       usable = nullptr;
-      if (const Errc error = leave_anothers(); error != Errc::kOk) return error;
+      if (const Errc error = refuse_anothers(); error != Errc::kOk) return error;
     }
   }
   if (usable == nullptr) remove_rebuildable_files();
@@ -62,8 +62,6 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
     state_->access_capacity = 1;
     state_->magic = kStateMagic;
   }
-  if (participants_high() > storage::kParticipantsMax)
-    state_->participants_high.store(storage::kParticipantsMax, std::memory_order_relaxed);
   *fresh = !anyone_alive();
   // Only when alone: a living participant grows files and capacity together, and a capacity cut in between would lose its versions.
   if (!*fresh) return Errc::kOk;
@@ -73,14 +71,13 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
 }
 
 // The durable files are another domain's than those that all participants share: somebody has copied them here.
-Errc DomainMemory::leave_anothers() noexcept {
+Errc DomainMemory::refuse_anothers() noexcept {
   if (const Errc error = open_rebuildable(); error != Errc::kOk) return error;
   const bool is_used = anyone_alive();
   close_rebuildable();
-  if (is_used)
-    return fail(Errc::kDomainInUse, folder_ + ": processes use the domain whose files were here before this one's");
-  found_anothers_ = true;
-  return Errc::kOk;
+  return !is_used
+             ? Errc::kOk
+             : fail(Errc::kDomainInUse, folder_ + ": processes use the domain whose files were here before this one's");
 }
 
 // Numbers that index files must fit the files, whatever damaged them. Links are not believed at all: the first participant repairs.
@@ -132,6 +129,8 @@ Errc DomainMemory::open_rebuildable() noexcept {
   version_heads_ = reinterpret_cast<VersionHead *>(version_heads_file_.base());
   log_ = reinterpret_cast<CommitLogEntry *>(log_file_.base());
   accesses_ = reinterpret_cast<AccessEntry *>(accesses_file_.base());
+  if (participants_high() > storage::kParticipantsMax)  // damaged
+    state_->participants_high.store(storage::kParticipantsMax, std::memory_order_relaxed);
   return Errc::kOk;
 }
 

@@ -28,7 +28,8 @@ struct LineSeen {
   std::uint64_t seen;
 };
 
-inline constexpr std::uintptr_t kNoLine = ~std::uintptr_t{0};
+// Far from every address, the first ones included: an access through a null pointer is not one to this line.
+inline constexpr std::uintptr_t kNoLine = std::uintptr_t{1} << 63;
 
 struct LineAccess {
   std::uintptr_t line = kNoLine;       // the line read last, in the view; kNoLine: every access takes a longer way
