@@ -304,7 +304,7 @@ DurableLog::Led DurableLog::await_company() noexcept {
       is_offered = true;
     }
     if (is_offered && handover_.is_claimed()) break;
-    if (present.active > cores_) sched_yield();  // those we wait for may need this core
+    if (!is_complete && present.active > cores_) sched_yield();  // those we wait for may need this core
     for (int i = 0; i < 10; ++i) _mm_pause();
   }
   if (!is_offered || handover_.withdraw()) return Led::kDone;
