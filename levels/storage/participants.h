@@ -94,9 +94,8 @@ struct alignas(64) Participant {
   std::atomic<std::uint64_t> last_flush;    // LogState::flushes when its last strict commit was acknowledged
   // With a level below: the same as waits_for on its clock, of the thread that came last. A hint, for group commit.
   std::atomic<std::uint64_t> line_waits_for;
-  std::uint64_t stack_start;  // identity, with pid and start_time
-  std::atomic<std::uint32_t>
-      waits_on_cpu;  // where the thread runs that waits for durability, or LogHandover::kAsleep; a hint
+  std::uint64_t stack_start;                // identity, with pid and start_time
+  std::atomic<std::uint32_t> waits_on_cpu;  // of the thread that waits for durability; LogHandover::kAsleep; a hint
   std::uint32_t reserved4_zero[3];
   // lines 8 to 11: counts as they were when the participant came
   alignas(64) std::atomic<std::uint64_t> counts_before[kCountsMax];
