@@ -35,7 +35,7 @@ struct Refused {
   Errc error;
 };
 const Refused kRefused[] = {
-    {"DurableByRtm",
+    {"DurableOnHardwareLines",  // refused before anybody asks for RTM
      [](DomainOptions *options) {
        options->levels = Levels::kHybrid;
        options->line = LineChoice::kRtm;
