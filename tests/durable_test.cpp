@@ -341,15 +341,20 @@ TEST_F(DurableTest, CheckpointShortensRecoveryAndRecyclesFiles) {
     EXPECT_EQ(query(domain, [&] { return word_of(segment, i % 256); }), i);
 }
 
+DomainOptions without_automatic_checkpoints(Levels levels) {
+  DomainOptions options = durable_options();
+  options.levels = levels;
+  options.line = LineChoice::kSoftware;
+  options.checkpoint_interval_ms = 3'600'000;
+  return options;
+}
+
 // Made and written by others since it came.
 TEST_F(DurableTest, CheckpointCatchesUpWithSegmentsThatItsProcessHasNotMapped) {
   for (const Levels levels : {Levels::kPage, Levels::kHybrid}) {
-    SCOPED_TRACE(levels == Levels::kPage ? "page" : "hybrid");
+    SCOPED_TRACE(to_string(levels));
     const std::string folder = path() + to_string(levels);
-    DomainOptions options = durable_options();
-    options.levels = levels;
-    options.line = LineChoice::kSoftware;
-    options.checkpoint_interval_ms = 3'600'000;
+    const DomainOptions options = without_automatic_checkpoints(levels);
     const Shared<std::atomic<int>> stage;
     Children children;
     children.spawn("checkpoints", [&] {
@@ -381,12 +386,9 @@ TEST_F(DurableTest, SegmentsAreMadeBesideCheckpoints) {
   constexpr std::uint64_t kSegments = 40;  // their records are in three pages of the control file
   const auto name = [](std::uint64_t i) { return "s" + std::to_string(i); };
   for (const Levels levels : {Levels::kPage, Levels::kHybrid}) {
-    SCOPED_TRACE(levels == Levels::kPage ? "page" : "hybrid");
+    SCOPED_TRACE(to_string(levels));
     const std::string folder = path() + to_string(levels);
-    DomainOptions options = durable_options();
-    options.levels = levels;
-    options.line = LineChoice::kSoftware;
-    options.checkpoint_interval_ms = 3'600'000;
+    const DomainOptions options = without_automatic_checkpoints(levels);
     {
       const Domain domain = Domain::open(folder, options);
       const std::jthread checkpoints([&](const std::stop_token &stop) {
