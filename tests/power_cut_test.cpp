@@ -1,7 +1,7 @@
 // tests/power_cut_test.cpp -- the power is cut at random moments of a run with several processes, and of the recoveries after it.
 // Invariants: those of tests/power/judge.h, for every image that the disk could have kept.
 // Size:       TMH_POWER_CUTS cuts of runs (default 600, shared by the scenarios), and about twice as many of recoveries. TMH_POWER_SEED repeats the choices; the run itself depends on
-//             the scheduler, so a finding saves its journal and prints how to repeat it: TMH_POWER_JOURNAL, _CUT and _IMAGE.
+//             the scheduler, so a finding saves its journal and prints how to repeat it: TMH_POWER_JOURNAL, _CUT and _IMAGE; a journal alone is cut anew.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -61,6 +61,14 @@ void PrintTo(const Scenario &scenario, std::ostream *out) { *out << scenario.nam
 
 class PowerCutTest : public testing::TestWithParam<Scenario> {};
 
+// Repeats what a finding has printed: its one image or, without an image's name, other cuts of its journal.
+CampaignResult repeat(const char *journal, const CampaignPlan &plan, std::uint64_t seed) {
+  const Recording recording = load_recording(journal);
+  const std::uint64_t image = environment_number("TMH_POWER_IMAGE", 0);
+  return image == 0 ? cut_everywhere(recording, plan, seed)
+                    : cut_once(recording, plan, environment_number("TMH_POWER_CUT", 1), image);
+}
+
 TEST_P(PowerCutTest, EveryImageRecoversToAPrefixWithAllThatWasAcknowledged) {
   const std::uint64_t first_seed = environment_number("TMH_POWER_SEED", seed());
   RunPlan run;
@@ -69,6 +77,12 @@ TEST_P(PowerCutTest, EveryImageRecoversToAPrefixWithAllThatWasAcknowledged) {
   CampaignPlan plan;
   plan.judge.options = run.options;
   plan.cuts = environment_number("TMH_POWER_CUTS", 600) * GetParam().share / 100 + 1;
+  if (const char *journal = std::getenv("TMH_POWER_JOURNAL"); journal != nullptr) {
+    const CampaignResult result = repeat(journal, plan, first_seed);
+    print(GetParam().name, result, 0);
+    EXPECT_EQ(result.tally.first_finding, "");
+    return;
+  }
   constexpr std::uint64_t kCutsPerRun = 250;  // then another run: what the scheduler did matters as much as the cut
   for (std::uint64_t done = 0; done < plan.cuts && !HasFailure(); done += kCutsPerRun) {
     const auto start = std::chrono::steady_clock::now();
@@ -83,25 +97,13 @@ TEST_P(PowerCutTest, EveryImageRecoversToAPrefixWithAllThatWasAcknowledged) {
     EXPECT_EQ(result.strays, "") << "files were written past platform::DiskFile";
     if (result.tally.findings != 0) {
       ADD_FAILURE() << result.tally.first_finding << "\n    TMH_POWER_JOURNAL=" << save(recording)
-                    << "\n    (repeat with these, --gtest_filter=*/PowerCutTest.Every*/" << GetParam().name << ")";
+                    << "\n    (repeat with these and --gtest_filter=*/PowerCutTest.Every*/" << GetParam().name << ")";
     }
   }
 }
 
 std::string scenario_name(const testing::TestParamInfo<Scenario> &info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Scenarios, PowerCutTest, testing::ValuesIn(kScenarios), scenario_name);
-
-// Not a test of its own: repeats one image of a saved journal.
-TEST(PowerCutReplay, OneImage) {
-  const char *file = std::getenv("TMH_POWER_JOURNAL");
-  if (file == nullptr) GTEST_SKIP() << "TMH_POWER_JOURNAL names no journal to repeat";
-  CampaignPlan plan;
-  plan.judge.options = power_options();
-  const CampaignResult result = cut_once(load_recording(file), plan, environment_number("TMH_POWER_CUT", 1),
-                                         environment_number("TMH_POWER_IMAGE", 1));
-  print("Replay", result, 0);
-  EXPECT_EQ(result.tally.first_finding, "");
-}
 
 }  // namespace
 }  // namespace tmh::test::power

@@ -23,7 +23,8 @@ namespace tmh::test::power {
 
 namespace {
 
-constexpr std::uint64_t kLifeEntries = 1u << 16, kLifeBytes = 1u << 28;  // of one recovery; address space only
+// Of one recovery; address space only. A run whose checkpoints were late leaves a log of some 70,000 lines, each a store that is recorded.
+constexpr std::uint64_t kLifeEntries = 1u << 20, kLifeBytes = 1u << 30;
 constexpr std::uint32_t kFirstJudgeWorker = 1000;  // ids of the judge's own transactions, apart from the run's
 
 struct Report {
@@ -154,6 +155,7 @@ void judge(const std::string &folder, const Promises &promises, const Model &mod
   std::string finding = report->finding;
   if (!report->finished)
     finding = end.hung ? "it hangs" : "the process that opened it died of signal " + std::to_string(end.signal);
+  if (journal.overflowed()) finding = "no judgement, the judge's own journal is full; it had found: " + finding;
   count(*report, tally);
   if (!finding.empty()) {
     if (tally->findings++ == 0) tally->first_finding = finding;

@@ -14,6 +14,10 @@ std::uint64_t id_in(const Entry &entry) {
   return id;
 }
 
+std::string name_of(std::uint64_t id) {
+  return std::to_string(id >> 40) + "/" + std::to_string(id & ((1ull << 40) - 1));
+}
+
 }  // namespace
 
 std::vector<std::uint64_t> ids_of(const Entry &entry) {
@@ -67,10 +71,9 @@ std::uint64_t Promises::id_at(std::uint64_t g) const {
 }
 
 std::string Promises::explain(std::uint64_t g, std::uint64_t id, Effects *effects) const {
-  const std::string what = "commit " + std::to_string(g) + " is transaction " + std::to_string(id >> 40) + "/" +
-                           std::to_string(id & ((1ull << 40) - 1));
+  const std::string what = "commit " + std::to_string(g) + " is transaction " + name_of(id);
   const auto told = told_.find(g);
-  if (told != told_.end() && told->second != id) return what + ", another one was told so";
+  if (told != told_.end() && told->second != id) return what + ", but " + name_of(told->second) + " was told so";
   const auto intent = intents_.find(id);
   if (intent == intents_.end()) return what + ", which nobody had begun";
   if (aborted_.contains(id)) return what + ", which was told that it is aborted";
