@@ -9,6 +9,7 @@
 #include "levels/page/changed_pages.h"
 #include "levels/page/domain_memory.h"
 #include "platform/failure.h"
+#include "platform/page_tables.h"
 
 namespace tmh::page {
 
@@ -101,6 +102,17 @@ Errc DomainMemory::bound_state() noexcept {
   return Errc::kOk;
 }
 
+// Until the ring has come round since this process came: then all of it is there.
+void DomainMemory::prepare_log_chunks(std::uint64_t position) noexcept {
+  const std::uint64_t here = position / kLogChunk * kLogChunk;
+  std::uint64_t prepared = log_prepared_.load(std::memory_order_relaxed);
+  if (prepared == 0) log_all_prepared_.store(here + kLogEntries, std::memory_order_relaxed);
+  for (prepared = std::max(prepared, here); prepared <= position + kLogAhead; prepared += kLogChunk)
+    (void)platform::populate(&log_entry(prepared), kLogChunk * sizeof(CommitLogEntry), true);
+  if (prepared >= log_all_prepared_.load(std::memory_order_relaxed)) prepared = ~0ull;
+  log_prepared_.store(prepared, std::memory_order_relaxed);
+}
+
 Errc DomainMemory::open_rebuildable() noexcept {
   struct File {
     platform::GrowingFile *file;
@@ -128,6 +140,7 @@ Errc DomainMemory::open_rebuildable() noexcept {
   participants_ = reinterpret_cast<storage::Participant *>(participants_file_.base());
   version_heads_ = reinterpret_cast<VersionHead *>(version_heads_file_.base());
   log_ = reinterpret_cast<CommitLogEntry *>(log_file_.base());
+  log_prepared_.store(0, std::memory_order_relaxed);  // alone
   accesses_ = reinterpret_cast<AccessEntry *>(accesses_file_.base());
   if (participants_high() > storage::kParticipantsMax)  // damaged
     state_->participants_high.store(storage::kParticipantsMax, std::memory_order_relaxed);
