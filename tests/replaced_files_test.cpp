@@ -3,18 +3,23 @@
 // Invariants: (1) what the dead had in shared memory, committed or half committed, is of their domain, and of its last life: the other one holds what it
 //             held. While they live it is refused. (2) a folder without its control file is no new one while somebody is in it. (3) who is left from
 //             before leaves alone what others have made in the folder since.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 
 #include <tmh/tmh.hpp>
 
+#include "platform/files.h"
 #include "platform/steps.h"
+#include "tests/support/asleep.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/shared.h"
@@ -210,6 +215,27 @@ TEST_P(ReplacedFilesTest, WhoIsLeftFromBeforeLeavesTheNewDomainAlone) {
     atomically(domain, [&] { word_of(segment, 1) = kOfTheOther; });
   });
   turn->reach(2);
+  children.expect_success();
+}
+
+TEST(ReplacedLockTest, WhoeverWaitedForAFolderThatWasEmptiedLocksTheNewOne) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/tmh.lock";
+  Children children;
+  std::optional<platform::FolderLock> before(std::in_place), since(std::in_place);
+  ASSERT_EQ(before->acquire(path), Errc::kOk);
+  const std::size_t waiter = children.spawn("waiter", [&] {
+    platform::FolderLock waits;
+    EXPECT_EQ(waits.acquire(path), Errc::kOk);
+    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    EXPECT_NE(flock(fd, LOCK_EX | LOCK_NB), 0);
+  });
+  ASSERT_TRUE(poll_until([&] { return is_asleep("/proc/" + std::to_string(children.pid(waiter))); }));
+  std::filesystem::remove(path);
+  ASSERT_EQ(since->acquire(path), Errc::kOk);
+  before.reset();
+  EXPECT_TRUE(children.running(waiter));
+  since.reset();
   children.expect_success();
 }
 
