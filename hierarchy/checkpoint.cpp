@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -130,6 +131,7 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   step(Step::kCheckpointStart);
   LogState &s = state();
   s.checkpoint_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
+  if (const Errc error = memory_.check_in_place(); error != Errc::kOk) return error;
   // First: archive() and copy_to() go by it also when there is no new one.
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   if (const Errc error = flush(); error != Errc::kOk) return error;
@@ -252,6 +254,17 @@ Errc copy_file(const std::string &from, const std::string &to) noexcept {
   return fsync(out.get()) == 0 ? Errc::kOk : platform::fail_errno(Errc::kIo, to);
 }
 
+// What participants share now is not of the copy, should it be put in the place of this domain.
+Errc forget_life(const std::string &control) noexcept {
+  platform::FileDescriptor file;
+  if (const Errc error = platform::open_regular(control, O_RDWR, &file); error != Errc::kOk) return error;
+  constexpr std::uint64_t kNone = 0;
+  constexpr auto kAt =
+      static_cast<off_t>(offsetof(storage::ControlFile, header) + offsetof(storage::ControlHeaderV1, life));
+  const bool done = pwrite(file.get(), &kNone, sizeof kNone, kAt) == sizeof kNone && fsync(file.get()) == 0;
+  return done ? Errc::kOk : platform::fail_errno(Errc::kIo, control);
+}
+
 Errc lengthen(const std::string &path, std::uint64_t bytes) noexcept {
   platform::FileDescriptor file;
   if (const Errc error = platform::open_regular(path, O_RDWR, &file); error != Errc::kOk) return error;
@@ -369,6 +382,7 @@ Errc DurableDomain::copy_to(const std::string &folder) noexcept {
   if (error == Errc::kOk) error = log.sync();
   if (error != Errc::kOk) return error;
   if (error = copy_file(memory_.folder() + "/tmh.control", folder + "/tmh.control"); error != Errc::kOk) return error;
+  if (error = forget_life(folder + "/tmh.control"); error != Errc::kOk) return error;
   storage::CheckpointFile made;
   return made.create(folder, start);
 }

@@ -134,9 +134,14 @@ Errc DomainImpl::attach() {
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
   memory_ = std::make_unique<page::DomainMemory>();
-  const bool is_new = access((folder_ + "/tmh.control").c_str(), F_OK) != 0 && errno == ENOENT;
-  const Errc error = attach_locked(wanted);
-  if (error == Errc::kOk || !is_new) return error;
+  Errc error{};
+  try {
+    error = attach_locked(wanted);
+  } catch (...) {  // no memory
+    remove_new();
+    throw;
+  }
+  if (error == Errc::kOk) return error;
   const std::string why = platform::failure_detail();
   remove_new();
   return fail(error, why);
@@ -144,6 +149,7 @@ Errc DomainImpl::attach() {
 
 // What a refused open has made: durable or not, and how long its log files are, a domain keeps for good.
 void DomainImpl::remove_new() {
+  if (!memory_->is_new()) return;
   if (durable_ != nullptr && durable_->remove_new() != Errc::kOk) return;
   line::LineMemory::remove_files(folder_);
   hierarchy::Directory::remove_files(folder_);
@@ -163,6 +169,13 @@ Errc DomainImpl::attach_locked(Durability wanted) {
   if (const Errc error = settle_latency(); error != Errc::kOk) return error;
   const std::string name = options_.name.empty() ? program_name() : options_.name;
   if (const Errc error = memory_->attach_slot(name, &slot_); error != Errc::kOk) return error;
+  // Also when there is no memory: while this process lives nobody else would be the first, who makes sure of what the dead have left.
+  struct Slot {
+    storage::Participant *to_give_back;
+    ~Slot() {
+      if (to_give_back != nullptr) to_give_back->state.store(0, std::memory_order_release);
+    }
+  } slot{&memory_->participant(slot_)};
   platform::step(platform::Step::kAttachSlotTaken);
   engine_ = std::make_unique<page::Engine>(*memory_, slot_, detection_);
   process_.engine = engine_.get();
@@ -177,10 +190,8 @@ Errc DomainImpl::attach_locked(Durability wanted) {
   if (error == Errc::kOk) error = open_lines(fresh);
   if (error == Errc::kOk) error = engine_->start(wanted_tracking_, fresh);
   if (error == Errc::kOk && durable_ != nullptr) error = durable_->start();
-  if (error != Errc::kOk) {
-    memory_->participant(slot_).state.store(0, std::memory_order_release);
-    return error;
-  }
+  if (error != Errc::kOk) return error;
+  slot.to_give_back = nullptr;
   // With exact tracking every instance changes page tables and interrupts the other cores: threads then slow each other down (bench/threads).
   const Tracking chosen = engine_->tracking().tracking;
   const bool keeps_pages = chosen == Tracking::kKernelHot || chosen == Tracking::kSignalHot;
@@ -230,7 +241,7 @@ Errc DomainImpl::close() noexcept {
   // The last one out: nothing in the shared files is needed any more, unless a segment could not be reached.
   const bool is_home =
       memory_->versions_live() == 0 && (lines_ == nullptr || durable_ != nullptr || lines_->is_settled());
-  bool last = !memory_->anyone_alive() && is_home;
+  bool last = !memory_->anyone_alive() && is_home && memory_->check_in_place() == Errc::kOk;
   if (last && durable_ != nullptr) {
     if (result == Errc::kOk) result = durable_->close_clean();
     last = result == Errc::kOk;  // what the log could not take is in the shared files only, until the next open

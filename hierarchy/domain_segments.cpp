@@ -200,6 +200,7 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
     if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
     platform::FolderLock folder_lock;
     if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+    if (const Errc error = memory_->check_in_place(); error != Errc::kOk) return error;
     if (const Errc error = check_not_own(name); error != Errc::kOk) return error;
     if (const Errc error = map_view(name, options, segment); error != Errc::kOk) return error;
   }
@@ -318,6 +319,7 @@ Errc DomainImpl::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept 
     return fail(Errc::kSegmentFull, std::string(record.name) + ": beyond its maximum size");
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+  if (const Errc error = memory_->check_in_place(); error != Errc::kOk) return error;
   return size_bytes <= size_of(segment) ? Errc::kOk : extend(segment, size_bytes);
 }
 

@@ -180,7 +180,7 @@ Errc DurableDomain::salvage_log() noexcept {
   bool found = false;
   if (const Errc error = lines.open(memory_.folder(), &found); error != Errc::kOk) return error;
   LineLog line_log(memory_, lines, dead, nullptr);
-  if (found) dead.use_lower(&line_log);
+  if (found && memory_.is_of_found_life(lines.state().domain_id, lines.state().life)) dead.use_lower(&line_log);
   const Errc error = dead.write_alone();
   lines.close(false);
   return error;

@@ -75,9 +75,8 @@ Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
   line::LineMemory lines;
   bool found = false;
   if (const Errc error = lines.open(memory.folder(), &found); error != Errc::kOk) return error;
-  // Of a domain whose files were here before this one's. The file says so itself: whoever found that out may have died.
-  const auto &id = memory.control().header.domain_id;
-  if (std::memcmp(lines.state().domain_id, id, sizeof id) != 0) found = false;
+  // Of files that were here before these. The file says so itself: whoever found that out may have died.
+  if (!memory.is_of_found_life(lines.state().domain_id, lines.state().life)) found = false;
   for (std::uint32_t i = 0; found && i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = memory.control().segments[i];
     if (record.state != 1) continue;
@@ -93,7 +92,9 @@ Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
 Errc LineDomain::open(const std::string &folder) noexcept {
   bool found = false;
   if (const Errc error = lines_.open(folder, &found); error != Errc::kOk) return error;
-  std::memcpy(lines_.state().domain_id, memory_.control().header.domain_id, sizeof lines_.state().domain_id);
+  const storage::ControlHeaderV1 &header = memory_.control().header;
+  std::memcpy(lines_.state().domain_id, header.domain_id, sizeof lines_.state().domain_id);
+  lines_.state().life = storage::life_of(header);
   if (hardware_ != nullptr) hardware_->open();
   return directory_.open(folder);
 }

@@ -126,10 +126,10 @@ Errc ThreadView::attach() noexcept {
   return fail(error, why);
 }
 
-// REQUIRES the folder lock. The files of a domain that is open here are there, unless somebody removed them.
+// REQUIRES the folder lock.
 Errc ThreadView::open_files() noexcept {
   const page::DomainMemory &process = domain_.memory();
-  if (access((domain_.folder() + "/tmh.control").c_str(), F_OK) != 0) return fail(Errc::kNotADomain, domain_.folder());
+  if (const Errc error = process.check_in_place(); error != Errc::kOk) return error;
   bool fresh = false;
   if (const Errc error = memory_.open(domain_.folder(), 0, 0, &fresh); error != Errc::kOk) return error;
   const auto incarnation = [this](const page::DomainMemory &memory) {

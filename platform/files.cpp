@@ -65,16 +65,24 @@ FolderLock::~FolderLock() {
   fd_.reset();
 }
 
+// Until the file that it has locked is the one of that name: somebody may have emptied the folder while this process waited.
 Errc FolderLock::acquire(const std::string &lock_path) noexcept {
-  {
-    const std::scoped_lock guard(locks_mutex);
-    if (const Errc error = open_regular(lock_path, O_RDWR | O_CREAT, &fd_); error != Errc::kOk) return error;
-    next_ = std::exchange(locks, this);
+  struct stat locked {};
+  struct stat named {};
+  for (;;) {
+    {
+      const std::scoped_lock guard(locks_mutex);
+      const bool is_listed = static_cast<bool>(fd_);
+      if (const Errc error = open_regular(lock_path, O_RDWR | O_CREAT, &fd_); error != Errc::kOk) return error;
+      if (!is_listed) next_ = std::exchange(locks, this);
+    }
+    while (flock(fd_.get(), LOCK_EX) != 0) {
+      if (errno != EINTR) return fail_errno(Errc::kIo, "flock " + lock_path);
+    }
+    if (fstat(fd_.get(), &locked) != 0) return fail_errno(Errc::kIo, lock_path);
+    const bool is_there = stat(lock_path.c_str(), &named) == 0;
+    if (is_there && locked.st_dev == named.st_dev && locked.st_ino == named.st_ino) return Errc::kOk;
   }
-  while (flock(fd_.get(), LOCK_EX) != 0) {
-    if (errno != EINTR) return fail_errno(Errc::kIo, "flock " + lock_path);
-  }
-  return Errc::kOk;
 }
 
 Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max,

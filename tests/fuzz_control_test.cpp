@@ -170,7 +170,7 @@ std::string bytes_of(const ControlFile &file) { return {reinterpret_cast<const c
 bool is_covered(std::size_t offset) {
   if (offset < sizeof(ControlHeaderV1)) {
     // Values that change while the domain lives are checked for sense only.
-    return offset < offsetof(ControlHeaderV1, address_next) || offset >= offsetof(ControlHeaderV1, reserved_zero);
+    return offset < offsetof(ControlHeaderV1, address_next) || offset >= offsetof(ControlHeaderV1, life);
   }
   const std::size_t number = (offset - sizeof(ControlHeaderV1)) / sizeof(SegmentRecordV1);
   const std::size_t in_record = (offset - sizeof(ControlHeaderV1)) % sizeof(SegmentRecordV1);

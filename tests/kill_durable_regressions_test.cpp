@@ -484,7 +484,7 @@ TEST_F(DurableRegressionsTest, AFullBufferAtTheEndOfAFile) {
   state->generation = 1;
   state->point[0].lsn = storage::kFirstLsn;
   storage::LogWriter writer;
-  writer.attach(folder_.path(), state.get(), tails.data());
+  writer.attach(folder_.path(), log.domain_id, state.get(), tails.data());
   writer.start();
   std::vector<std::byte> buffer(storage::kRecordBytesMax), page(kPageBytes, std::byte{7});
   const std::uint8_t words[storage::kWordMasks] = {1};

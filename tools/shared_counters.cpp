@@ -121,8 +121,9 @@ SharedCounters read_counters(const std::string &folder) {
       state.size() < sizeof(DomainState))
     refuse(Errc::kForeignVersion, path + " is of another version that is, or was, in use since this boot");
   if (std::memcmp(state.data() + offsetof(DomainState, domain_id), control->header.domain_id,
-                  sizeof control->header.domain_id) != 0)
-    return out;  // of another domain, whose files were here before
+                  sizeof control->header.domain_id) != 0 ||
+      field<std::uint64_t>(state.data(), offsetof(DomainState, life)) != control->header.life)
+    return out;  // of files that were here before these
   out.has_state = true;
   out.clock = field<std::uint64_t>(state.data(), offsetof(DomainState, clock));
   out.attaches = field<std::uint64_t>(state.data(), offsetof(DomainState, incarnation_next));

@@ -27,7 +27,7 @@ namespace tmh::line {
 using LineWord = detail::LineWord;
 
 inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
-inline constexpr std::uint32_t kLineStateVersion = 6;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kLineStateVersion = 7;  // changes with every change of what is in these files
 
 // A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U and not newer than rv.
 inline constexpr std::uint64_t kLocked = 1ull << 63;  // context number in the lower 32 bits
@@ -73,7 +73,8 @@ struct alignas(64) LineStateV1 {
   LineWord recovered;                  // 264  contexts of dead threads that were recovered
   LineWord recovered_commits;          // 272  of these, past their commit point
   std::uint64_t domain_id[2];          // 280  of tmh.control; 0: nobody has used it yet
-  std::uint64_t reserved2_zero[3];     // 296
+  std::uint64_t life;                  // 296  the same
+  std::uint64_t reserved2_zero[2];     // 304
   // hierarchy/hardware_pages.h. hardware_epoch: moves of pages to or from the hardware level; every RTM transaction has read it. Totals below.
   alignas(64) LineWord hardware_epoch;                       // 320  domain lock
   alignas(64) LineWord hardware_counts[kHardwareCountsMax];  // 384  fetch_add, relaxed
@@ -83,7 +84,7 @@ static_assert(sizeof(LineStateV1) == 512 && offsetof(LineStateV1, hardware_epoch
 static_assert(offsetof(LineStateV1, boot_id) == 16 && offsetof(LineStateV1, clock) == 64 &&
               offsetof(LineStateV1, moving) == 128 && offsetof(LineStateV1, turn) == 192 &&
               offsetof(LineStateV1, contexts_high) == 256 && offsetof(LineStateV1, domain_id) == 280 &&
-              offsetof(LineStateV1, reserved2_zero) == 296);
+              offsetof(LineStateV1, life) == 296 && offsetof(LineStateV1, reserved2_zero) == 304);
 
 // A byte mask (bit i: byte i) of an 8-byte word as a bit mask.
 [[nodiscard]] constexpr std::uint64_t spread_byte_mask(std::uint64_t byte_mask) noexcept {

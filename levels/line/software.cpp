@@ -47,9 +47,10 @@ void SoftwareThread::detach() noexcept {
 // blocks it ends before the segment does, and stays all the same.
 inline void SoftwareThread::use_again() noexcept {
   const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);  // as in segment_of_address()
-  const bool is_whole = segment_bytes == window_bytes_ || segment_->loads_take_blocks;
-  const bool is_mapped_still = segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
-  if (segment_bytes == 0 || !is_whole || !is_mapped_still) [[unlikely]]
+  // While it is not mapped, another thread may be mapping it again, and setting the rest.
+  const bool is_mapped_still =
+      segment_bytes != 0 && segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
+  if (!is_mapped_still || (segment_bytes != window_bytes_ && !segment_->loads_take_blocks)) [[unlikely]]
     return look_again();
   bytes = is_limited_ ? 0 : window_bytes_;
   line = detail::kNoLine;

@@ -86,6 +86,8 @@ Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durabi
   struct stat info {};
   if (stat(file.c_str(), &info) != 0) {
     if (errno != ENOENT) return fail_errno(Errc::kIo, file);
+    if (const Errc error = refuse_orphaned(); error != Errc::kOk) return error;
+    is_new_ = true;
     const auto made = std::make_unique<storage::ControlFile>(storage::new_control(geteuid(), address_base, durability));
     remove_rebuildable_files();
     if (const Errc error = platform::replace_file(file, made.get(), sizeof *made); error != Errc::kOk) return error;
@@ -96,6 +98,7 @@ Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durabi
       error != Errc::kOk)
     return error;
   control_ = reinterpret_cast<storage::ControlFile *>(control_file_.base());
+  found_life_ = storage::life_of(control_->header);
   return settle_sizes();
 }
 
@@ -125,6 +128,26 @@ void DomainMemory::close(bool remove_rebuildable) noexcept {
   segments_.reset();
   control_file_.close();
   close_rebuildable();
+}
+
+Errc DomainMemory::check_in_place() const noexcept {
+  const auto is_named = [this](const platform::GrowingFile &file, const char *name) {
+    struct stat here {};
+    struct stat there {};
+    return fstat(file.fd(), &here) == 0 && stat(path(name).c_str(), &there) == 0 && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino;
+  };
+  const bool is_in_place = is_named(control_file_, "tmh.control") && is_named(state_file_, "tmh.state") &&
+                           std::memcmp(state_->domain_id, control_->header.domain_id, sizeof state_->domain_id) == 0 &&
+                           state_->life == storage::life_of(control_->header);
+  return is_in_place ? Errc::kOk
+                     : fail(Errc::kNotADomain, folder_ +
+                                                   " is not the folder that this process opened: its files were "
+                                                   "removed or replaced");
+}
+
+bool DomainMemory::is_of_found_life(const std::uint64_t (&domain_id)[2], std::uint64_t life) const noexcept {
+  return std::memcmp(domain_id, control_->header.domain_id, sizeof domain_id) == 0 && life == found_life_;
 }
 
 Errc DomainMemory::promise_size(std::uint32_t number, std::uint64_t size_bytes) noexcept {

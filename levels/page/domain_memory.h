@@ -37,7 +37,9 @@ class DomainMemory {
  public:
   // kWrongOwner when another user's domain lies there and we may not write it.
   [[nodiscard]] static Errc check_owner(const std::string &folder) noexcept;
-  // Removes what this object's open() has just made; a durable domain's log has gone before. REQUIRES the folder lock.
+  // Has this object's open() made the domain?
+  [[nodiscard]] bool is_new() const noexcept { return is_new_; }
+  // Removes it; a durable domain's log has gone before. REQUIRES is_new(), the folder lock.
   void remove_new() noexcept;
   // Is the existing domain in `folder` durable? Leaves it as it is, other than open(). Errors: those of its control file.
   [[nodiscard]] static Errc read_durable(const std::string &folder, bool *is_durable) noexcept;
@@ -46,6 +48,11 @@ class DomainMemory {
   [[nodiscard]] Errc open(const std::string &folder, std::uint64_t address_base, std::uint32_t durability,
                           bool *fresh) noexcept;
   void close(bool remove_rebuildable) noexcept;
+  // Before anything is done to files by their names: are they still those that this process has opened? They may have been removed, and others may
+  // have made a domain in the folder since, or copied one over it. kNotADomain.
+  [[nodiscard]] Errc check_in_place() const noexcept;
+  // Is what names this identity of the life of the domain that open() has found? It has made a new one if what is shared was not.
+  [[nodiscard]] bool is_of_found_life(const std::uint64_t (&domain_id)[2], std::uint64_t life) const noexcept;
   // Durable domains with a level below, which stores to home what is not in the log yet: homes become files of their own, and data files
   // are written by checkpoints only. Called by the first participant; later ones find it in DomainState::levels. REQUIRES: the folder
   // lock, data files hold everything committed, nothing is mapped.
@@ -198,7 +205,11 @@ class DomainMemory {
   [[nodiscard]] std::uint32_t data_syncs_begun() const noexcept {
     return log_state_ != nullptr ? log_state_->data_syncs.begun.load(std::memory_order_seq_cst) : 0;
   }
+  enum class Found : std::uint8_t { kNothing, kOurs, kAnothers };
+  [[nodiscard]] Errc look_at_state(Found *found) const noexcept;
   [[nodiscard]] Errc refuse_anothers() noexcept;
+  [[nodiscard]] Errc refuse_orphaned() noexcept;
+  void begin_state() noexcept;
   void prepare_log_chunks(std::uint64_t position) noexcept;
   void close_rebuildable() noexcept;
   void remove_rebuildable_files() noexcept;
@@ -220,7 +231,8 @@ class DomainMemory {
   std::mutex opening_;  // a leaf: taken with or without the domain lock
   std::atomic<std::uint32_t> opened_generation_{0};
   bool loads_take_blocks_ = false;  // the rebuildable files lie where a load from a hole takes a block (tmpfs)
-  bool separate_homes_ = false;
+  bool separate_homes_ = false, is_new_ = false;
+  std::uint64_t found_life_ = 0;
   std::array<std::atomic<std::uint64_t>, storage::kSegmentsMax>
       durable_bytes_{};  // of each segment, as far as this process knows
 };

@@ -25,44 +25,38 @@ constexpr const char *kRebuildable[] = {"tmh.state",   "tmh.participants", "tmh.
 
 }  // namespace
 
-Errc DomainMemory::open_state(bool *fresh) noexcept {
+// Only the identity is looked at before the file is mapped. kForeignVersion: others may be using it.
+Errc DomainMemory::look_at_state(Found *found) const noexcept {
+  *found = Found::kNothing;
   const platform::BootId boot = platform::this_boot();
   std::string bytes;
-  DomainState *usable = nullptr;
   // Whatever hinders us from reading the file is an error: others may be using it.
   if (::access(path("tmh.state").c_str(), F_OK) == 0) {
     if (const Errc error = platform::read_file(path("tmh.state"), 1u << 20, &bytes); error != Errc::kOk) return error;
   } else if (errno != ENOENT) {
     return fail_errno(Errc::kIo, path("tmh.state"));
   }
-  if (bytes.size() >= offsetof(DomainState, incarnation_next)) {
-    // Only the identity line is looked at before the file is mapped.
-    usable = reinterpret_cast<DomainState *>(bytes.data());
-    if (usable->magic != kStateMagic || std::memcmp(usable->boot_id, boot.text, sizeof boot.text) != 0) {
-      usable = nullptr;  // damaged, or of another boot: nobody can be attached, so what is rebuildable is made anew
-    } else if (usable->version != kStateVersion || usable->state_bytes != sizeof(DomainState) ||
-               bytes.size() < sizeof(DomainState)) {
-      return fail(Errc::kForeignVersion,
-                  path("tmh.state") + " is of another version that is, or was, in use since this boot");
-    } else if (std::memcmp(usable->domain_id, control_->header.domain_id, sizeof usable->domain_id) != 0) {
-      usable = nullptr;
-      if (const Errc error = refuse_anothers(); error != Errc::kOk) return error;
-    }
-  }
-  if (usable == nullptr) remove_rebuildable_files();
+  if (bytes.size() < offsetof(DomainState, incarnation_next)) return Errc::kOk;
+  const auto *state = reinterpret_cast<const DomainState *>(bytes.data());
+  // Damaged, or of another boot: nobody can be attached, so what is rebuildable is made anew.
+  if (state->magic != kStateMagic || std::memcmp(state->boot_id, boot.text, sizeof boot.text) != 0) return Errc::kOk;
+  if (state->version != kStateVersion || state->state_bytes != sizeof(DomainState) ||
+      bytes.size() < sizeof(DomainState))
+    return fail(Errc::kForeignVersion,
+                path("tmh.state") + " is of another version that is, or was, in use since this boot");
+  const bool is_ours = control_ != nullptr && is_of_found_life(state->domain_id, state->life);
+  *found = is_ours ? Found::kOurs : Found::kAnothers;
+  return Errc::kOk;
+}
+
+Errc DomainMemory::open_state(bool *fresh) noexcept {
+  Found found{};
+  if (const Errc error = look_at_state(&found); error != Errc::kOk) return error;
+  if (found == Found::kAnothers)
+    if (const Errc error = refuse_anothers(); error != Errc::kOk) return error;
+  if (found != Found::kOurs) remove_rebuildable_files();
   if (const Errc error = open_rebuildable(); error != Errc::kOk) return error;
-  if (usable == nullptr) {
-    state_->version = kStateVersion;
-    state_->state_bytes = sizeof(DomainState);
-    std::memcpy(state_->boot_id, boot.text, sizeof boot.text);
-    std::memcpy(state_->domain_id, control_->header.domain_id, sizeof state_->domain_id);
-    state_->incarnation_next.store(1, std::memory_order_relaxed);
-    state_->age_next.store(1, std::memory_order_relaxed);
-    state_->clock.store(1, std::memory_order_relaxed);
-    state_->version_capacity.store(1, std::memory_order_relaxed);  // slot 0 means none
-    state_->access_capacity = 1;
-    state_->magic = kStateMagic;
-  }
+  if (found != Found::kOurs) begin_state();
   *fresh = !anyone_alive();
   // Only when alone: a living participant grows files and capacity together, and a capacity cut in between would lose its versions.
   if (!*fresh) return Errc::kOk;
@@ -71,14 +65,37 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
   return bound_state();
 }
 
-// The durable files are another domain's than those that all participants share: somebody has copied them here.
+void DomainMemory::begin_state() noexcept {
+  const platform::BootId boot = platform::this_boot();
+  state_->version = kStateVersion;
+  state_->state_bytes = sizeof(DomainState);
+  std::memcpy(state_->boot_id, boot.text, sizeof boot.text);
+  std::memcpy(state_->domain_id, control_->header.domain_id, sizeof state_->domain_id);
+  state_->life = storage::new_life();
+  state_->incarnation_next.store(1, std::memory_order_relaxed);
+  state_->age_next.store(1, std::memory_order_relaxed);
+  state_->clock.store(1, std::memory_order_relaxed);
+  state_->version_capacity.store(1, std::memory_order_relaxed);  // slot 0 means none
+  state_->access_capacity = 1;
+  storage::store_life(&control_->header, state_->life);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // death before this: made anew once more
+  state_->magic = kStateMagic;
+}
+
+// The durable files are of another domain, or of another life of this one, than those that all participants share: somebody has copied them here.
 Errc DomainMemory::refuse_anothers() noexcept {
   if (const Errc error = open_rebuildable(); error != Errc::kOk) return error;
   const bool is_used = anyone_alive();
   close_rebuildable();
-  return !is_used
-             ? Errc::kOk
-             : fail(Errc::kDomainInUse, folder_ + ": processes use the domain whose files were here before this one's");
+  return !is_used ? Errc::kOk
+                  : fail(Errc::kDomainInUse, folder_ + ": processes use the domain whose files were here before");
+}
+
+// There is no control file, but perhaps there are those who have it open. Two domains would share their data files.
+Errc DomainMemory::refuse_orphaned() noexcept {
+  Found found{};
+  if (const Errc error = look_at_state(&found); error != Errc::kOk) return error;
+  return found == Found::kNothing ? Errc::kOk : refuse_anothers();
 }
 
 // Numbers that index files must fit the files, whatever damaged them. Links are not believed at all: the first participant repairs.

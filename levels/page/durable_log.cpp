@@ -60,7 +60,7 @@ DurableLog::DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockT
       changed_(memory.folder(), memory.control()),
       buffer_(storage::kRecordBytesMax),
       record_(buffer_.data(), buffer_.size()) {
-  writer_.attach(memory.folder(), memory.log_state(), memory.log_tails());
+  writer_.attach(memory.folder(), memory.control().header.domain_id, memory.log_state(), memory.log_tails());
 }
 
 void DurableLog::plan_write(const Write &write, const std::byte *now, const std::byte *clean) {
@@ -138,6 +138,7 @@ void DurableLog::lock_files() noexcept {
 // REQUIRES files_lock.
 Errc DurableLog::make_file() noexcept {
   LogState &s = state();
+  if (const Errc error = memory_.check_in_place(); error != Errc::kOk) return error;
   const std::uint64_t index = storage::file_of(s.ready_lsn.load(std::memory_order_relaxed), s.file_bytes);
   const auto &id = memory_.control().header.domain_id;
   const storage::LogIdentity log{{id[0], id[1]}, s.file_bytes};

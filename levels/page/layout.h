@@ -23,7 +23,7 @@ using storage::LineMask;
 using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
-inline constexpr std::uint32_t kStateVersion = 10;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kStateVersion = 11;  // changes with every change of what is in these files
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come for the lock.
@@ -71,7 +71,8 @@ struct alignas(64) DomainState {
   std::atomic<std::uint64_t> repairs;  // read without the lock by beginners
   std::uint64_t fold_fence;    // durable domains: a clock value; nothing up to it is folded into what is later. 0: none
   std::uint64_t domain_id[2];  // of tmh.control; identity, as line 0
-  std::uint64_t reserved_zero[2];
+  std::uint64_t life;          // the same
+  std::uint64_t reserved_zero;
   // line 3: stores without room of their own
   alignas(64) Slot free_version;
   Slot free_access;
@@ -90,7 +91,7 @@ struct alignas(64) DomainState {
   std::uint64_t reserved4_zero[4];
 };
 static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, participants_high) == 128);
-static_assert(offsetof(DomainState, domain_id) == 160);
+static_assert(offsetof(DomainState, domain_id) == 160 && offsetof(DomainState, life) == 176);
 static_assert(offsetof(DomainState, free_version) == 192 && offsetof(DomainState, reaped) == 256);
 static_assert(sizeof(DomainState) == 320 && std::is_standard_layout_v<DomainState>);
 

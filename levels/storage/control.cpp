@@ -10,6 +10,8 @@
 #include <cstring>
 #include <memory>
 
+#include "platform/process.h"
+
 namespace tmh::storage {
 
 std::uint64_t control_checksum(const void *data, std::size_t bytes) noexcept {
@@ -67,7 +69,17 @@ Errc settle_size(SegmentRecordV1 *record, std::uint64_t file_bytes, std::string 
   return Errc::kCorrupt;
 }
 
+std::uint64_t new_life() noexcept {
+  std::uint32_t random = 0;
+  if (getrandom(&random, sizeof random, 0) < 0) random = static_cast<std::uint32_t>(platform::monotonic_ns());
+  return std::uint64_t{random} << 32 | static_cast<std::uint32_t>(~random);
+}
+
 namespace {
+
+bool is_life(std::uint64_t life) noexcept {
+  return static_cast<std::uint32_t>(life >> 32) == static_cast<std::uint32_t>(~life);
+}
 
 template <std::size_t N>
 bool all_zero(const std::uint8_t (&bytes)[N]) noexcept {
@@ -92,6 +104,7 @@ Errc verify_header(const ControlHeaderV1 &header, std::string *why) {
       header.address_next >= (1ull << 47))
     return refuse(Errc::kCorrupt, "address_next");
   if (header.detection > 2) return refuse(Errc::kCorrupt, "detection");
+  if (header.life != 0 && !is_life(header.life)) return refuse(Errc::kCorrupt, "life");
   if (!all_zero(header.reserved_zero)) return refuse(Errc::kCorrupt, "reserved bytes of the header");
   return Errc::kOk;
 }

@@ -3,7 +3,7 @@
 //            little-endian; everything else in the folder is rebuildable (levels/storage/FORMAT.md).
 // Invariant: every static field is covered by a checksum; size_bytes of a segment only grows and has a complement beside it, which is
 //            stored first: where the two differ, a growth was cut short or one of them is damaged, and the file's length tells which.
-// Sharing:   written only under the folder lock (flock), which the kernel releases at death. size_bytes, state of a segment: atomic.
+// Sharing:   written only under the folder lock (flock), which the kernel releases at death. size_bytes, state of a segment; life: atomic.
 // Source:    DESIGN D8; STYLE section 7. Numbers in these structs are never reused.
 #pragma once
 
@@ -38,10 +38,11 @@ struct ControlHeaderV1 {             // offset
   std::uint64_t address_next;        //   72  first free address; only grows
   std::uint32_t detection;           //   80  Detection of the present participants
   std::uint32_t segment_generation;  //   84  changes whenever a segment is added; atomic
-  std::uint8_t reserved_zero[4008];  //   88
+  std::uint64_t life;                //   88  new_life() of the shared files that belong to this one, 0: of none; atomic
+  std::uint8_t reserved_zero[4000];  //   96
 };
 static_assert(sizeof(ControlHeaderV1) == 4096 && offsetof(ControlHeaderV1, checksum) == 64);
-static_assert(offsetof(ControlHeaderV1, segment_generation) == 84);
+static_assert(offsetof(ControlHeaderV1, segment_generation) == 84 && offsetof(ControlHeaderV1, life) == 88);
 static_assert(std::is_trivially_copyable_v<ControlHeaderV1> && std::is_standard_layout_v<ControlHeaderV1>);
 static_assert(std::has_unique_object_representations_v<ControlHeaderV1>);
 
@@ -96,6 +97,17 @@ void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
 // Checks every byte that open() relies on, before any is used. Never reads beyond `bytes`; safe on hostile input.
 // kShortFile, kNotADomain, kForeignVersion, kUnsupportedFeature, kCorrupt; *why names the field.
 [[nodiscard]] Errc verify_control(const void *data, std::size_t bytes, std::string *why);
+
+// Random, and made together with the files that participants share: what those hold is of the control file that names the same one, and not of an
+// older copy of it. The lower half is the complement of the upper one, so that damage is seen; never 0.
+[[nodiscard]] std::uint64_t new_life() noexcept;
+// relaxed: stored under the folder lock, when nobody is there
+[[nodiscard]] inline std::uint64_t life_of(const ControlHeaderV1 &header) noexcept {
+  return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t &>(header.life)).load(std::memory_order_relaxed);
+}
+inline void store_life(ControlHeaderV1 *header, std::uint64_t life) noexcept {
+  std::atomic_ref<std::uint64_t>(header->life).store(life, std::memory_order_relaxed);
+}
 
 [[nodiscard]] ControlFile new_control(std::uint32_t owner_uid, std::uint64_t address_base,
                                       std::uint32_t durability = 0);

@@ -3,9 +3,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "levels/storage/log_files.h"
@@ -50,8 +52,10 @@ LogWriter::LogWriter()
   if (buffer_ == nullptr) throw std::bad_alloc();
 }
 
-void LogWriter::attach(const std::string &folder, LogState *state, std::byte *tails) noexcept {
+void LogWriter::attach(const std::string &folder, const std::uint64_t (&domain_id)[2], LogState *state,
+                       std::byte *tails) noexcept {
   folder_ = folder;
+  std::copy(std::begin(domain_id), std::end(domain_id), std::begin(domain_id_));
   state_ = state;
   tails_ = tails;
 }
@@ -108,20 +112,33 @@ Errc LogWriter::append_open(std::uint64_t stamp, std::uint64_t time_ns, const Op
   return Errc::kOk;
 }
 
+// Not another domain's, which somebody may have put in the place of this one's under those who are here.
+Errc LogWriter::open_file(std::uint64_t index) noexcept {
+  file_index_ = ~0ull;
+  const std::string path = log_file_path(folder_, index);
+  if (const Errc error = file_.open(path, platform::DiskFile::Mode::kReadWrite); error != Errc::kOk) {
+    could_not_open_ = ::access(path.c_str(), F_OK) == 0;
+    return could_not_open_ ? error : fail(Errc::kLogMissing, platform::failure_detail());
+  }
+  LogFileHeaderV1 header{};
+  std::size_t got = 0;
+  if (const Errc error = file_.read(0, &header, sizeof header, &got); error != Errc::kOk) return error;
+  if (got < sizeof header) return fail(Errc::kLogMissing, path + " was cut short");
+  std::string why;
+  const LogIdentity log{{domain_id_[0], domain_id_[1]}, state_->file_bytes};
+  if (const Errc error = verify_log_file_header(header, log, index, &why); error != Errc::kOk)
+    return fail(error, path + ": " + why);
+  file_index_ = index;
+  return Errc::kOk;
+}
+
 // Also keeps the last, partly filled block as the buffer's first.
 Errc LogWriter::write() noexcept {
   const std::uint64_t bytes = end_ - block_;
   if (bytes == 0) return Errc::kOk;
   const std::uint64_t index = file_of(block_, state_->file_bytes);
-  if (index != file_index_ || !file_.is_open()) {
-    file_index_ = ~0ull;
-    const std::string path = log_file_path(folder_, index);
-    if (const Errc error = file_.open(path, platform::DiskFile::Mode::kReadWrite); error != Errc::kOk) {
-      could_not_open_ = ::access(path.c_str(), F_OK) == 0;
-      return could_not_open_ ? error : fail(Errc::kLogMissing, platform::failure_detail());
-    }
-    file_index_ = index;
-  }
+  if (index != file_index_ || !file_.is_open())
+    if (const Errc error = open_file(index); error != Errc::kOk) return error;
   if (!file_.is_whole(state_->file_bytes)) return fail(Errc::kLogMissing, file_.path() + " was removed or cut short");
   const std::uint64_t padded = (bytes + kLogBlockBytes - 1) & ~(kLogBlockBytes - 1);
   assert(padded <= kBufferBytes);

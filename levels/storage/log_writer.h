@@ -41,7 +41,8 @@ class LogWriter {
  public:
   LogWriter();
   // `state` and `tails` (two blocks) are the shared ones.
-  void attach(const std::string &folder, LogState *state, std::byte *tails) noexcept;
+  void attach(const std::string &folder, const std::uint64_t (&domain_id)[2], LogState *state,
+              std::byte *tails) noexcept;
 
   // Durable writes are timed for it; it outlives the writer.
   void time_writes(LatencySite *times) noexcept { times_ = times; }
@@ -64,11 +65,13 @@ class LogWriter {
 
  private:
   void count(std::uint64_t flushes, std::uint64_t commits) noexcept;
+  [[nodiscard]] Errc open_file(std::uint64_t index) noexcept;
   [[nodiscard]] Errc make_place(std::size_t bytes) noexcept;
   [[nodiscard]] RecordHeaderV1 placed(RecordHeaderV1 fields) const noexcept;
   [[nodiscard]] std::byte *cursor() const noexcept { return buffer_.get() + (end_ - block_); }
 
   std::string folder_;
+  std::uint64_t domain_id_[2] = {};
   LogState *state_ = nullptr;
   std::byte *tails_ = nullptr;
   platform::DiskFile file_;
