@@ -8,6 +8,7 @@
 
 #include "levels/page/changed_pages.h"
 #include "levels/page/domain_memory.h"
+#include "levels/storage/segment_files.h"
 #include "platform/failure.h"
 #include "platform/page_tables.h"
 
@@ -22,8 +23,19 @@ using Blocks = platform::GrowingFile::Blocks;
 
 constexpr const char *kRebuildable[] = {"tmh.state",   "tmh.participants", "tmh.versions.head", "tmh.versions.data",
                                         "tmh.commits", "tmh.accesses",     "tmh.log.state",     "tmh.latency"};
+// And the segment's number.
+constexpr const char *kMetaName = "tmh.pages.";
+constexpr const char *kHomeName = "tmh.home.";
 
 }  // namespace
+
+std::string DomainMemory::meta_path(std::uint32_t segment) const {
+  return folder_ + "/" + kMetaName + std::to_string(segment);
+}
+
+std::string DomainMemory::home_path(std::uint32_t segment) const {
+  return folder_ + "/" + kHomeName + std::to_string(segment);
+}
 
 // Only the identity is looked at before the file is mapped. kForeignVersion: others may be using it.
 Errc DomainMemory::look_at_state(Found *found) const noexcept {
@@ -61,7 +73,7 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
   // Only when alone: a living participant grows files and capacity together, and a capacity cut in between would lose its versions.
   if (!*fresh) return Errc::kOk;
   // Page metadata is about versions, which a repair links anew, and about the living, of whom there are none.
-  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) unlink(meta_path(i).c_str());
+  storage::remove_segment_files(folder_, {kMetaName});
   return bound_state();
 }
 
@@ -166,9 +178,9 @@ Errc DomainMemory::open_rebuildable() noexcept {
 
 void DomainMemory::remove_rebuildable_files() noexcept {
   for (const char *name : kRebuildable) unlink(path(name).c_str());
-  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
-    for (const std::string &file : {meta_path(i), home_path(i), home_path(i) + ".new"}) unlink(file.c_str());
-  }
+  for (const storage::SegmentFileName name :
+       {storage::SegmentFileName{kMetaName}, {kHomeName}, {kHomeName, ".new"}})  // new: made, and not yet in its place
+    storage::remove_segment_files(folder_, name);
   ChangedPages::remove_files(folder_);
 }
 
