@@ -47,9 +47,12 @@ void SoftwareThread::detach() noexcept {
 // blocks it ends before the segment does, and stays all the same.
 inline void SoftwareThread::use_again() noexcept {
   const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);  // as in segment_of_address()
+  // Before the rest, which is being written: it may be mapped again at this moment.
+  if (segment_bytes == 0) [[unlikely]]
+    return look_again();
   const bool is_whole = segment_bytes == window_bytes_ || segment_->loads_take_blocks;
   const bool is_mapped_still = segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
-  if (segment_bytes == 0 || !is_whole || !is_mapped_still) [[unlikely]]
+  if (!is_whole || !is_mapped_still) [[unlikely]]
     return look_again();
   bytes = is_limited_ ? 0 : window_bytes_;
   line = detail::kNoLine;
