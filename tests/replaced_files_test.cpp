@@ -2,7 +2,7 @@
 // its own as they were before. Files taken away from under a domain that is in use.
 // Invariants: (1) what the dead had in shared memory, committed or half committed, is of their domain, and of its last life: the other one holds what it
 //             held. While they live it is refused. (2) a folder without its control file is no new one while somebody is in it. (3) who is left from
-//             before leaves alone what others have made in the folder since.
+//             before leaves alone what others have made in the folder since. (4) a copy of a folder that is in use is refused, too.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -187,6 +188,22 @@ TEST_P(ReplacedFilesTest, AFolderInUseWithoutItsControlFileIsNoNewOne) {
     atomically(domain, [&] { word_of(here, 0) = kOfTheOther; });
   });
   EXPECT_EQ(query(user, [&] { return word_of(segment, 0); }), kOfTheOther);
+}
+
+// Who is in the one is not in the other; what they share was copied at any moment.
+TEST_P(ReplacedFilesTest, ACopyOfAFolderInUseIsRefused) {
+  Domain user = Domain::open(dead_.path(), options());
+  const Segment segment = user.map("a.db", raw_pages(kPages));
+  ASSERT_EQ(std::system(("cp -a " + dead_.path() + "/. " + other_.path()).c_str()), 0);  // knows holes
+  expect_child("refused", [&] {
+    for (int times = 0; times < 2; ++times)
+      expect_error(Errc::kDomainInUse, [&] { (void)Domain::open(other_.path(), options()); });
+  });
+  atomically(user, [&] { word_of(segment, 0) = kOfTheOther; });
+  user.close();
+  const Domain copy = Domain::open(other_.path(), options());
+  const Segment copied = copy.map("a.db", raw_pages(kPages));
+  EXPECT_EQ(query(copy, [&] { return word_of(copied, 0); }), 0U);
 }
 
 TEST_P(ReplacedFilesTest, WhoIsLeftFromBeforeLeavesTheNewDomainAlone) {

@@ -21,6 +21,13 @@ namespace {
 
 using Blocks = platform::GrowingFile::Blocks;
 
+// What a copy of the file has not in common with it.
+std::uint64_t number_of(const platform::GrowingFile &file) noexcept {
+  struct stat info {};
+  if (fstat(file.fd(), &info) != 0) return 0;
+  return info.st_ino + info.st_dev * 0x9e37'79b9'7f4a'7c15ull;  // the golden ratio: devices far apart
+}
+
 constexpr const char *kRebuildable[] = {"tmh.state",   "tmh.participants", "tmh.versions.head", "tmh.versions.data",
                                         "tmh.commits", "tmh.accesses",     "tmh.log.state",     "tmh.latency"};
 // And the segment's number.
@@ -70,6 +77,9 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
   if (const Errc error = open_rebuildable(); error != Errc::kOk) return error;
   if (found != Found::kOurs) begin_state();
   *fresh = !anyone_alive();
+  if (!*fresh && state_->file != number_of(state_file_))
+    return fail(Errc::kDomainInUse,
+                folder_ + " is a copy of the folder of a domain that is in use: make it by backup()");
   // Only when alone: a living participant grows files and capacity together, and a capacity cut in between would lose its versions.
   if (!*fresh) return Errc::kOk;
   // Page metadata is about versions, which a repair links anew, and about the living, of whom there are none.
@@ -84,6 +94,7 @@ void DomainMemory::begin_state() noexcept {
   std::memcpy(state_->boot_id, boot.text, sizeof boot.text);
   std::memcpy(state_->domain_id, control_->header.domain_id, sizeof state_->domain_id);
   state_->life = storage::new_life();
+  state_->file = number_of(state_file_);
   state_->incarnation_next.store(1, std::memory_order_relaxed);
   state_->age_next.store(1, std::memory_order_relaxed);
   state_->clock.store(1, std::memory_order_relaxed);

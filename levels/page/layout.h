@@ -72,7 +72,7 @@ struct alignas(64) DomainState {
   std::uint64_t fold_fence;    // durable domains: a clock value; nothing up to it is folded into what is later. 0: none
   std::uint64_t domain_id[2];  // of tmh.control; identity, as line 0
   std::uint64_t life;          // the same
-  std::uint64_t reserved_zero;
+  std::uint64_t file;          // the same; which file this is, so that a copy is seen
   // line 3: stores without room of their own
   alignas(64) Slot free_version;
   Slot free_access;
