@@ -190,20 +190,23 @@ TEST_P(ReplacedFilesTest, AFolderInUseWithoutItsControlFileIsNoNewOne) {
   EXPECT_EQ(query(user, [&] { return word_of(segment, 0); }), kOfTheOther);
 }
 
-// Who is in the one is not in the other; what they share was copied at any moment.
+// Who is in the one is not in the other; what they share was copied at any moment. Once they have gone it is a domain like others.
 TEST_P(ReplacedFilesTest, ACopyOfAFolderInUseIsRefused) {
-  Domain user = Domain::open(dead_.path(), options());
-  const Segment segment = user.map("a.db", raw_pages(kPages));
-  ASSERT_EQ(std::system(("cp -a " + dead_.path() + "/. " + other_.path()).c_str()), 0);  // knows holes
-  expect_child("refused", [&] {
-    for (int times = 0; times < 2; ++times)
-      expect_error(Errc::kDomainInUse, [&] { (void)Domain::open(other_.path(), options()); });
+  expect_child("the user", [&] {
+    Domain user = Domain::open(dead_.path(), options());
+    const Segment segment = user.map("a.db", raw_pages(kPages));
+    ASSERT_EQ(std::system(("cp -a " + dead_.path() + "/. " + other_.path()).c_str()), 0);  // knows holes
+    expect_child("refused", [&] {
+      for (int times = 0; times < 2; ++times)
+        expect_error(Errc::kDomainInUse, [&] { (void)Domain::open(other_.path(), options()); });
+    });
+    atomically(user, [&] { word_of(segment, 0) = kOfTheOther; });
+    user.close();
   });
-  atomically(user, [&] { word_of(segment, 0) = kOfTheOther; });
-  user.close();
   const Domain copy = Domain::open(other_.path(), options());
   const Segment copied = copy.map("a.db", raw_pages(kPages));
   EXPECT_EQ(query(copy, [&] { return word_of(copied, 0); }), 0U);
+  expect_child("its second participant", [&] { (void)Domain::open(other_.path(), options()); });
 }
 
 TEST_P(ReplacedFilesTest, WhoIsLeftFromBeforeLeavesTheNewDomainAlone) {

@@ -82,6 +82,7 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
                 folder_ + " is a copy of the folder of a domain that is in use: make it by backup()");
   // Only when alone: a living participant grows files and capacity together, and a capacity cut in between would lose its versions.
   if (!*fresh) return Errc::kOk;
+  state_->file = number_of(state_file_);  // a copy of what the dead have left is a domain of its own from here on
   // Page metadata is about versions, which a repair links anew, and about the living, of whom there are none.
   storage::remove_segment_files(folder_, {kMetaName});
   return bound_state();
@@ -94,7 +95,6 @@ void DomainMemory::begin_state() noexcept {
   std::memcpy(state_->boot_id, boot.text, sizeof boot.text);
   std::memcpy(state_->domain_id, control_->header.domain_id, sizeof state_->domain_id);
   state_->life = storage::new_life();
-  state_->file = number_of(state_file_);
   state_->incarnation_next.store(1, std::memory_order_relaxed);
   state_->age_next.store(1, std::memory_order_relaxed);
   state_->clock.store(1, std::memory_order_relaxed);
