@@ -192,18 +192,22 @@ TEST_P(ReplacedFilesTest, AFolderInUseWithoutItsControlFileIsNoNewOne) {
 
 // Who is in the one is not in the other; what they share was copied at any moment.
 TEST_P(ReplacedFilesTest, ACopyOfAFolderInUseIsRefused) {
-  Domain user = Domain::open(dead_.path(), options());
-  const Segment segment = user.map("a.db", raw_pages(kPages));
-  ASSERT_EQ(std::system(("cp -a " + dead_.path() + "/. " + other_.path()).c_str()), 0);  // knows holes
-  expect_child("refused", [&] {
-    for (int times = 0; times < 2; ++times)
-      expect_error(Errc::kDomainInUse, [&] { (void)Domain::open(other_.path(), options()); });
+  const Shared<Turn> turn;
+  Children children;
+  const std::size_t user = children.spawn("user", [&] {
+    const Domain domain = Domain::open(dead_.path(), options());
+    (void)domain.map("a.db", raw_pages(kPages));
+    turn->reach(1);
+    for (;;) pause();
   });
-  atomically(user, [&] { word_of(segment, 0) = kOfTheOther; });
-  user.close();
+  turn->await(1);
+  ASSERT_EQ(std::system(("cp -a " + dead_.path() + "/. " + other_.path()).c_str()), 0);  // knows holes
+  for (int times = 0; times < 2; ++times)
+    expect_error(Errc::kDomainInUse, [&] { (void)Domain::open(other_.path(), options()); });
+  children.bury(user);
   const Domain copy = Domain::open(other_.path(), options());
-  const Segment copied = copy.map("a.db", raw_pages(kPages));
-  EXPECT_EQ(query(copy, [&] { return word_of(copied, 0); }), 0U);
+  const Segment segment = copy.map("a.db", raw_pages(kPages));
+  EXPECT_EQ(query(copy, [&] { return word_of(segment, 0); }), 0U);
 }
 
 TEST_P(ReplacedFilesTest, WhoIsLeftFromBeforeLeavesTheNewDomainAlone) {
