@@ -4,6 +4,7 @@ add_library(tmh_bench_support INTERFACE)
 target_include_directories(tmh_bench_support INTERFACE "${PROJECT_SOURCE_DIR}")
 target_link_libraries(tmh_bench_support INTERFACE tmh_warnings tmh::tmh_static benchmark::benchmark CLI11::CLI11 fmt::fmt
                                                   nlohmann_json::nlohmann_json PkgConfig::HWLOC)
+set(tmh_bench_headers <fmt/format.h> <nlohmann/json.hpp> ${TMH_STANDARD_HEADERS})
 file(GLOB tmh_bench_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/support/*.cpp")
 # Of the durable benches and of trees alone, so that nobody else is linked with their opponents.
 set(tmh_bench_durable ${tmh_bench_support})
@@ -12,6 +13,10 @@ list(FILTER tmh_bench_support EXCLUDE REGEX "/((durable|trees)_[a-z_]*|line_itm[
 if(tmh_bench_support)
   add_library(tmh_bench_support_objects STATIC ${tmh_bench_support})
   target_link_libraries(tmh_bench_support_objects PUBLIC tmh_bench_support)
+  target_precompile_headers(tmh_bench_support_objects PRIVATE ${tmh_bench_headers})
+  set(unmeasured ${tmh_bench_support})
+  list(FILTER unmeasured INCLUDE REGEX "/(environment|options|report)\\.cpp$")
+  tmh_unmeasured_sources(${unmeasured})
   # What a result row must name to be comparable (STYLE section 10). The commit is read at run time, if at all.
   string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
   list(JOIN TMH_SANITIZE_FLAGS " " sanitize_flags)  # a list would be split into two definitions
@@ -41,6 +46,9 @@ tmh_bench_opponent("TARGET;tmh_berkeley_db" durable_berkeley_db.cpp TMH_BENCH_BE
 tmh_bench_opponent(LMDB_FOUND durable_lmdb.cpp TMH_BENCH_LMDB PkgConfig::LMDB)
 tmh_bench_opponent(SQLITE_FOUND durable_sqlite.cpp TMH_BENCH_SQLITE PkgConfig::SQLITE)
 target_sources(tmh_bench_durable PRIVATE ${tmh_bench_durable})
+if(tmh_bench_support AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+  target_precompile_headers(tmh_bench_durable REUSE_FROM tmh_bench_support_objects)
+endif()
 
 # The line bench's opponent; one file is compiled with -fgnu-tm. Sanitizers do not know what libitm's clones do.
 include(CheckCXXSourceCompiles)
@@ -61,9 +69,15 @@ file(GLOB tmh_benches CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/*.cpp")
 if(NOT TMH_HAVE_RTM_EMULATION)  # cmake/rtm_emulation.cmake has said why
   list(FILTER tmh_benches EXCLUDE REGEX "/rtm_emulation\\.cpp$")
 endif()
+if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+  tmh_precompile_headers_of_programs(tmh_bench_precompiled tmh_bench_support_objects HEADERS ${tmh_bench_headers})
+endif()
 foreach(source ${tmh_benches})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(bench_${name} "${source}")
+  if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    target_precompile_headers(bench_${name} REUSE_FROM tmh_bench_precompiled)
+  endif()
   set_target_properties(bench_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
   target_link_libraries(bench_${name} PRIVATE $<IF:$<TARGET_EXISTS:tmh_bench_support_objects>,tmh_bench_support_objects,tmh_bench_support>)
   if(name MATCHES "^(durable_|trees)")

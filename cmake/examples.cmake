@@ -38,6 +38,8 @@ if(tmh_demo)
   add_executable(tmh_inverted_index ${tmh_demo})
   target_include_directories(tmh_inverted_index PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(tmh_inverted_index PRIVATE tmh_warnings tmh::tmh_static CLI11::CLI11 fmt::fmt)
+  target_precompile_headers(tmh_inverted_index PRIVATE <fmt/format.h> ${TMH_STANDARD_HEADERS})
+  tmh_unmeasured_sources("${PROJECT_SOURCE_DIR}/examples/inverted_index/options.cpp")
   # Label multi: it starts and kills several processes. Ends with 1 when the index differs from the serial one.
   tmh_add_program_test(example.inverted_index multi tmh_inverted_index --tiny)
   if(TMH_BUILD_TESTS)

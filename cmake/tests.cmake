@@ -24,7 +24,7 @@ endif()
 tmh_precompile_test_headers()
 if(tmh_test_support)
   add_library(tmh_test_support STATIC ${tmh_test_support})
-  target_precompile_headers(tmh_test_support PRIVATE ${tmh_precompiled_headers})  # a library: position-independent otherwise, so its own
+  target_precompile_headers(tmh_test_support PRIVATE ${tmh_test_headers})  # a library: position-independent otherwise, so its own
   target_link_libraries(tmh_test_support PUBLIC tmh_test_common $<TARGET_NAME_IF_EXISTS:tmh_history>)
 endif()
 

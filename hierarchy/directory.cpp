@@ -5,10 +5,10 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "hierarchy/ask_to_abort.h"
 #include "levels/line/recovery.h"
+#include "levels/storage/segment_files.h"
 #include "platform/disk.h"
 #include "platform/fence.h"
 #include "platform/probes.h"
@@ -24,6 +24,8 @@ using platform::step;
 using storage::PageId;
 
 namespace {
+constexpr const char *kNameBefore = "tmh.directory.";  // the segment's number
+
 // A committer is between line-lock and line-unlock for 0.1 to 10 us. When it takes this long it was preempted, stopped or killed.
 constexpr int kSpinsBeforeLook = 4000;
 }  // namespace
@@ -40,7 +42,7 @@ Errc Directory::open_segment(std::uint32_t number, std::uint64_t max_bytes) noex
   SegmentDirectory &segment = segments_[number];
   if (segment.records.load(std::memory_order_relaxed) != nullptr) return Errc::kOk;
   const std::uint64_t bytes = max_bytes / kPageBytes * sizeof(DirectoryRecord);
-  const std::string path = memory_.folder() + "/tmh.directory." + std::to_string(number);
+  const std::string path = memory_.folder() + "/" + kNameBefore + std::to_string(number);
   if (const Errc error = segment.file.open(path, bytes, bytes, platform::GrowingFile::Blocks::kSparse);
       error != Errc::kOk)
     return error;
@@ -50,8 +52,7 @@ Errc Directory::open_segment(std::uint32_t number, std::uint64_t max_bytes) noex
 }
 
 void Directory::remove_files(const std::string &folder) noexcept {
-  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i)
-    (void)std::remove((folder + "/tmh.directory." + std::to_string(i)).c_str());
+  storage::remove_segment_files(folder, {kNameBefore});
   HardwarePages::remove_file(folder);
 }
 

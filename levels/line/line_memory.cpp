@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "levels/storage/segment_files.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 
@@ -22,16 +23,17 @@ namespace {
 
 constexpr const char *kStateName = "tmh.line.state";
 constexpr const char *kContextsName = "tmh.contexts";
+constexpr const char *kWordsName = "tmh.lines.";  // and the segment's number
 constexpr std::uint64_t kContextsBytes = kContextsMax * sizeof(LineContextV1);
 
-std::string words_name(std::uint32_t segment) { return "tmh.lines." + std::to_string(segment); }
+std::string words_name(std::uint32_t segment) { return kWordsName + std::to_string(segment); }
 
 }  // namespace
 
 void LineMemory::remove_files(const std::string &folder) noexcept {
   unlink((folder + "/" + kStateName).c_str());
   unlink((folder + "/" + kContextsName).c_str());
-  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) unlink((folder + "/" + words_name(i)).c_str());
+  storage::remove_segment_files(folder, {kWordsName});
 }
 
 Errc LineMemory::open(const std::string &folder, bool *found) noexcept {

@@ -1,10 +1,9 @@
 // levels/page/changed_pages.cpp -- notes of changed pages.
 #include "levels/page/changed_pages.h"
 
-#include <unistd.h>
-
 #include <atomic>
 
+#include "levels/storage/segment_files.h"
 #include "platform/failure.h"
 
 namespace tmh::page {
@@ -13,6 +12,8 @@ using platform::GrowingFile;
 
 namespace {
 
+constexpr const char *kNameBefore = "tmh.changes.";  // the segment's number
+
 // A bit per page, in whole blocks.
 constexpr std::uint64_t bits_bytes(std::uint64_t segment_bytes) noexcept {
   const std::uint64_t bytes = segment_bytes / kPageBytes / 8 + 8;
@@ -20,7 +21,7 @@ constexpr std::uint64_t bits_bytes(std::uint64_t segment_bytes) noexcept {
 }
 
 std::string file_name(const std::string &folder, std::uint32_t segment) {
-  return folder + "/tmh.changes." + std::to_string(segment);
+  return folder + "/" + kNameBefore + std::to_string(segment);
 }
 
 }  // namespace
@@ -37,7 +38,7 @@ Errc ChangedPages::prepare(const std::string &folder, std::uint32_t segment, con
 }
 
 void ChangedPages::remove_files(const std::string &folder) noexcept {
-  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) unlink(file_name(folder, i).c_str());
+  storage::remove_segment_files(folder, {kNameBefore});
 }
 
 Errc ChangedPages::open(std::uint32_t segment) noexcept {

@@ -265,14 +265,6 @@ Errc DomainMemory::open_segments() noexcept {
   return Errc::kOk;
 }
 
-std::string DomainMemory::meta_path(std::uint32_t segment) const {
-  return folder_ + "/tmh.pages." + std::to_string(segment);
-}
-
-std::string DomainMemory::home_path(std::uint32_t segment) const {
-  return folder_ + "/tmh.home." + std::to_string(segment);
-}
-
 // REQUIRES the folder lock, unless whoever made the segment has done it.
 Errc DomainMemory::open_separate(std::uint32_t segment) noexcept {
   return segments_[segment].home.separate(home_path(segment));

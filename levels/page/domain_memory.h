@@ -80,6 +80,13 @@ class DomainMemory {
   [[nodiscard]] CommitLogEntry &log_entry(std::uint64_t position) const noexcept {
     return log_[position % kLogEntries];
   }
+  // Brings the entries behind this position into memory and into this process, if the kernel can: who appends them holds the lock, and meeting a
+  // page that nobody has touched costs 1 us in memory and 3 us in a file on a disk, for each process.
+  void prepare_log(std::uint64_t position) noexcept {
+    // relaxed: a hint; doing it twice is once
+    if (position + kLogAhead >= log_prepared_.load(std::memory_order_relaxed)) [[unlikely]]
+      prepare_log_chunks(position);
+  }
   // Durable domains only, else null.
   [[nodiscard]] storage::LogState *log_state() const noexcept { return log_state_; }
   [[nodiscard]] std::byte *log_tails() const noexcept { return log_state_file_.base() + storage::kLogTailsAt; }
@@ -203,6 +210,7 @@ class DomainMemory {
   [[nodiscard]] Errc refuse_anothers() noexcept;
   [[nodiscard]] Errc refuse_orphaned() noexcept;
   void begin_state() noexcept;
+  void prepare_log_chunks(std::uint64_t position) noexcept;
   void close_rebuildable() noexcept;
   void remove_rebuildable_files() noexcept;
   [[nodiscard]] std::string path(const char *name) const { return folder_ + "/" + name; }
@@ -215,6 +223,8 @@ class DomainMemory {
   storage::Participant *participants_ = nullptr;
   VersionHead *version_heads_ = nullptr;
   CommitLogEntry *log_ = nullptr;
+  // Entries before the first of these are in memory; once it has got to the second, all are, and it is beyond everything.
+  std::atomic<std::uint64_t> log_prepared_{0}, log_all_prepared_{0};
   AccessEntry *accesses_ = nullptr;
   storage::LogState *log_state_ = nullptr;
   std::unique_ptr<SegmentMemory[]> segments_;

@@ -8,7 +8,9 @@
 
 #include "levels/page/changed_pages.h"
 #include "levels/page/domain_memory.h"
+#include "levels/storage/segment_files.h"
 #include "platform/failure.h"
+#include "platform/page_tables.h"
 
 namespace tmh::page {
 
@@ -28,8 +30,19 @@ std::uint64_t number_of(const platform::GrowingFile &file) noexcept {
 
 constexpr const char *kRebuildable[] = {"tmh.state",   "tmh.participants", "tmh.versions.head", "tmh.versions.data",
                                         "tmh.commits", "tmh.accesses",     "tmh.log.state",     "tmh.latency"};
+// And the segment's number.
+constexpr const char *kMetaName = "tmh.pages.";
+constexpr const char *kHomeName = "tmh.home.";
 
 }  // namespace
+
+std::string DomainMemory::meta_path(std::uint32_t segment) const {
+  return folder_ + "/" + kMetaName + std::to_string(segment);
+}
+
+std::string DomainMemory::home_path(std::uint32_t segment) const {
+  return folder_ + "/" + kHomeName + std::to_string(segment);
+}
 
 // Only the identity is looked at before the file is mapped. kForeignVersion: others may be using it.
 Errc DomainMemory::look_at_state(Found *found) const noexcept {
@@ -70,7 +83,7 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
   // Only when alone: a living participant grows files and capacity together, and a capacity cut in between would lose its versions.
   if (!*fresh) return Errc::kOk;
   // Page metadata is about versions, which a repair links anew, and about the living, of whom there are none.
-  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) unlink(meta_path(i).c_str());
+  storage::remove_segment_files(folder_, {kMetaName});
   return bound_state();
 }
 
@@ -129,6 +142,17 @@ Errc DomainMemory::bound_state() noexcept {
   return Errc::kOk;
 }
 
+// Until the ring has come round since this process came: then all of it is there.
+void DomainMemory::prepare_log_chunks(std::uint64_t position) noexcept {
+  const std::uint64_t here = position / kLogChunk * kLogChunk;
+  std::uint64_t prepared = log_prepared_.load(std::memory_order_relaxed);
+  if (prepared == 0) log_all_prepared_.store(here + kLogEntries, std::memory_order_relaxed);
+  for (prepared = std::max(prepared, here); prepared <= position + kLogAhead; prepared += kLogChunk)
+    (void)platform::populate(&log_entry(prepared), kLogChunk * sizeof(CommitLogEntry), true);
+  if (prepared >= log_all_prepared_.load(std::memory_order_relaxed)) prepared = ~0ull;
+  log_prepared_.store(prepared, std::memory_order_relaxed);
+}
+
 Errc DomainMemory::open_rebuildable() noexcept {
   struct File {
     platform::GrowingFile *file;
@@ -156,6 +180,7 @@ Errc DomainMemory::open_rebuildable() noexcept {
   participants_ = reinterpret_cast<storage::Participant *>(participants_file_.base());
   version_heads_ = reinterpret_cast<VersionHead *>(version_heads_file_.base());
   log_ = reinterpret_cast<CommitLogEntry *>(log_file_.base());
+  log_prepared_.store(0, std::memory_order_relaxed);  // alone
   accesses_ = reinterpret_cast<AccessEntry *>(accesses_file_.base());
   if (participants_high() > storage::kParticipantsMax)  // damaged
     state_->participants_high.store(storage::kParticipantsMax, std::memory_order_relaxed);
@@ -164,9 +189,9 @@ Errc DomainMemory::open_rebuildable() noexcept {
 
 void DomainMemory::remove_rebuildable_files() noexcept {
   for (const char *name : kRebuildable) unlink(path(name).c_str());
-  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
-    for (const std::string &file : {meta_path(i), home_path(i), home_path(i) + ".new"}) unlink(file.c_str());
-  }
+  for (const storage::SegmentFileName name :
+       {storage::SegmentFileName{kMetaName}, {kHomeName}, {kHomeName, ".new"}})  // new: made, and not yet in its place
+    storage::remove_segment_files(folder_, name);
   ChangedPages::remove_files(folder_);
 }
 

@@ -219,6 +219,7 @@ Errc Engine::fill_slots() noexcept {
     write.slot = tree_.take();
     copy_lines(memory_.version_data(write.slot), address_of(write.page), write.lines);
   }
+  memory_.prepare_log(synced_position_);
   if (log_ != nullptr) plan_log();
   step(Step::kCommitSlotsFilled);
   return Errc::kOk;

@@ -143,6 +143,9 @@ struct alignas(64) CommitLogEntry {
 };
 static_assert(sizeof(CommitLogEntry) == 64);
 inline constexpr std::uint64_t kLogEntries = 1u << 18;  // 16 MiB: 100 ms of the fastest small commits
+inline constexpr std::uint64_t kLogChunk = 1024,
+                               kLogAhead = 256;  // entries that are brought into memory at a time, and how far ahead
+static_assert(kLogEntries % kLogChunk == 0);
 inline constexpr std::uint64_t kWideCommit = ~0ull;
 
 struct AccessEntry {  // eager: one instance touches one page
