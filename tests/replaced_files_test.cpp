@@ -102,6 +102,15 @@ class ReplacedFilesTest : public testing::TestWithParam<Way> {
     domain.close();
   }
 
+  // Behind the look at what the dead have left.
+  void die_in_open() const {
+    const ChildEnd end = run_in_child("dies", [&] {
+      platform::crash_at(static_cast<std::uint32_t>(platform::Step::kAttachSlotTaken), 1);
+      (void)Domain::open(dead_.path(), options());
+    });
+    EXPECT_EQ(end.signal, SIGKILL);
+  }
+
   const TempFolder dead_, other_;
 };
 
@@ -119,11 +128,7 @@ TEST_P(ReplacedFilesTest, NorWhenTheFirstOneToOpenItDies) {
   make_other();
   if (HasFatalFailure()) return;
   replace_files();
-  const ChildEnd end = run_in_child("dies", [&] {
-    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kAttachSlotTaken), 1);
-    (void)Domain::open(dead_.path(), options());
-  });
-  EXPECT_EQ(end.signal, SIGKILL);
+  die_in_open();
   expect_other();
 }
 
@@ -162,11 +167,7 @@ TEST_P(ReplacedFilesTest, NorIntoItsCopyWhoseFirstOpenDies) {
   make_killed(kOfTheOther);
   if (HasFatalFailure()) return;
   replace_files();
-  const ChildEnd end = run_in_child("dies", [&] {
-    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kAttachSlotTaken), 1);
-    (void)Domain::open(dead_.path(), options());
-  });
-  EXPECT_EQ(end.signal, SIGKILL);
+  die_in_open();
   expect_other();
 }
 
