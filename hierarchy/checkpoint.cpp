@@ -112,11 +112,17 @@ Errc DurableDomain::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
       if (const Errc error = result_of(here.home.sync()); error != Errc::kOk) return error;
       break;
     }
-    if (syncs.is_in_doubt(segment, unknown) || platform::monotonic_ns() >= deadline)
+    if (syncs.is_in_doubt(segment, unknown) || platform::monotonic_ns() >= deadline) {
+      // Home has all of it, and is another file: what that sync may have lost is written behind the opening of `file`, which hears of it.
+      if (memory_.has_separate_homes()) {
+        if (const Errc error = write_all_pages(segment); error != Errc::kOk) return error;
+        break;
+      }
       return fail(Errc::kIo,
                   path +
                       ": whether all of it is on disk knows only who had it open before a process died that synced it; "
                       "that one's checkpoint, or the next open, makes sure");
+    }
     pause_us(500);
   }
   if (pace == Pace::kGentle)

@@ -293,8 +293,8 @@ void DurableDomain::stop() noexcept {
   if (housekeeper_.joinable()) housekeeper_.join();
 }
 
-// While a file is in doubt a checkpoint is the business of those whose descriptors are older. An attempt of another's fails, and as the last one
-// it would put off theirs, each time.
+// While a file is in doubt a checkpoint is the business of those whose descriptors are older. An attempt of another's fails, or writes all of the
+// file, and as the last one it would put off theirs, each time.
 bool DurableDomain::may_settle_doubts() const noexcept {
   const storage::DataSyncs &syncs = state().data_syncs;
   for (std::uint32_t file = 0; file < storage::kSegmentsMax; ++file) {
@@ -312,8 +312,11 @@ bool DurableDomain::checkpoint_is_due() const noexcept {
   const std::uint64_t log =
       s.durable_lsn.load(std::memory_order_relaxed) -
       std::min(s.durable_lsn.load(std::memory_order_relaxed), s.checkpoint_lsn.load(std::memory_order_relaxed));
-  if (log == 0 || !may_settle_doubts()) return false;
+  if (log == 0) return false;
   const std::uint64_t since = platform::coarse_ns() - s.checkpoint_ns.load(std::memory_order_relaxed);
+  // With separate homes everybody can settle them, at the price of the whole file; then nobody older is there to do it for less.
+  if (!may_settle_doubts())
+    return memory_.has_separate_homes() && since > 2'000'000 * std::uint64_t{options_.checkpoint_interval_ms};
   // After a failed or held-up one not at every tick.
   return (log >= options_.checkpoint_bytes && since > 200'000'000) ||
          since > std::uint64_t{options_.checkpoint_interval_ms} * 1'000'000;

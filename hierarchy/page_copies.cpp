@@ -3,6 +3,7 @@
 //            written to the data file (write-ahead: DESIGN D2). Commits go on; an image may hold parts of commits behind the checkpoint's
 //            point, whose records are replayed over it: words in records are absolute, and the last one of each word wins.
 // Source:    DESIGN D2, D3, D6; Mohan et al., ARIES, 1992 (fuzzy page images, write-ahead rule).
+#include <algorithm>
 #include <bit>
 #include <memory>
 #include <new>
@@ -12,6 +13,7 @@
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
+#include "platform/files.h"
 #include "platform/readahead.h"
 #include "platform/steps.h"
 
@@ -41,6 +43,23 @@ class PageCopies {
     platform::read_without_readahead(home_.fd());
     return file_.open(memory_.segment_path(record()), platform::DiskFile::Mode::kReadWrite);
   }
+  // The pages that bits_of(i) says of pages 64 * i and following.
+  template <class BitsOf>
+  [[nodiscard]] Errc write_all(std::uint64_t words, const BitsOf &bits_of) noexcept {
+    for (std::uint64_t i = 0; i < words; ++i) {
+      for (std::uint64_t bits = bits_of(i); bits != 0; bits &= bits - 1) {
+        const std::uint64_t index = 64 * i + static_cast<std::uint64_t>(std::countr_zero(bits));
+        if (const Errc error = add(index); error != Errc::kOk) return error;
+      }
+    }
+    return write();
+  }
+  [[nodiscard]] bool is_hole(std::uint64_t index, std::uint64_t pages) const noexcept {
+    return !platform::has_data(home_.fd(), index * kPageBytes, pages * kPageBytes);
+  }
+
+ private:
+  [[nodiscard]] const storage::SegmentRecordV1 &record() const noexcept { return memory_.control().segments[segment_]; }
   [[nodiscard]] Errc add(std::uint64_t index) noexcept {
     std::size_t got = 0;
     std::byte *const to = bytes_.get() + indexes_.size() * kPageBytes;
@@ -64,8 +83,6 @@ class PageCopies {
     return Errc::kOk;
   }
 
- private:
-  [[nodiscard]] const storage::SegmentRecordV1 &record() const noexcept { return memory_.control().segments[segment_]; }
   // A store that a copy has seen is of a commit that was stamped before: the clocks, read after it, cover it.
   [[nodiscard]] Errc flush_before_write() noexcept {
     if (platform::is_planted(platform::Planted::kPagesBeforeLog)) return Errc::kOk;
@@ -94,15 +111,33 @@ Errc DurableDomain::write_changed_pages() noexcept {
     if (!is_changed()) continue;
     PageCopies copies(memory_, *log_, segment);
     if (const Errc error = copies.open(); error != Errc::kOk) return error;
-    for (std::uint64_t i = 0; i < words; ++i) {
-      for (std::uint64_t bits = changed.taken(segment, i); bits != 0; bits &= bits - 1) {
-        const std::uint64_t index = 64 * i + static_cast<std::uint64_t>(std::countr_zero(bits));
-        if (const Errc error = copies.add(index); error != Errc::kOk) return error;
-      }
-    }
-    if (const Errc error = copies.write(); error != Errc::kOk) return error;
+    if (const Errc error = copies.write_all(words, [&](std::uint64_t i) { return changed.taken(segment, i); });
+        error != Errc::kOk)
+      return error;
   }
   platform::step(platform::Step::kCheckpointWritten);
+  return Errc::kOk;
+}
+
+// REQUIRES as write_changed_pages(). Whatever syncs of this file have lost is written again; whether it arrives hears every descriptor that was
+// opened before.
+Errc DurableDomain::write_all_pages(std::uint32_t file) noexcept {
+  for (std::uint32_t segment = file; segment < storage::kSegmentsMax; ++segment) {
+    const storage::SegmentRecordV1 &record = memory_.control().segments[segment];
+    if (storage::state_of(record) != 1 || memory_.file_of(segment) != file) continue;
+    PageCopies copies(memory_, *log_, segment);
+    if (const Errc error = copies.open(); error != Errc::kOk) return error;
+    const std::uint64_t pages = memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
+    const auto bits_of = [&](std::uint64_t i) -> std::uint64_t {
+      const std::uint64_t count = std::min<std::uint64_t>(64, pages - 64 * i);
+      if (copies.is_hole(64 * i, count)) return 0;
+      std::uint64_t bits = 0;
+      for (std::uint64_t page = 0; page < count; ++page)
+        if (!copies.is_hole(64 * i + page, 1)) bits |= 1ull << page;
+      return bits;
+    };
+    if (const Errc error = copies.write_all((pages + 63) / 64, bits_of); error != Errc::kOk) return error;
+  }
   return Errc::kOk;
 }
 

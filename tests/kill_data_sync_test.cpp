@@ -1,6 +1,7 @@
 // tests/kill_data_sync_test.cpp -- a process dies of a data file's sync before it has said how that ended.
 // Invariants: (1) no later checkpoint says that all is on disk unless descriptors that are older than the dead one's sync were told so; the log
-//             stays, and the next open replays it. (2) an older participant goes on taking checkpoints, and younger ones after it.
+//             stays, and the next open replays it. (2) an older participant goes on taking checkpoints, and younger ones after it. (3) where home is
+//             another file, a younger one writes everything again, and then hears what became of it.
 // Method:     the disk hook stands for the kernel: it kills the victim inside fdatasync(), and tells the others what their descriptors hear.
 #include <gtest/gtest.h>
 
@@ -45,6 +46,20 @@ int count_data_sync(const DiskEvent &event) {
   return ++data_syncs == data_sync_to_fail ? EIO : 0;
 }
 
+// Pages of a.db written since the death, a bit each; a sync fails, or must find them all.
+std::uint64_t pages_written = 0;
+std::uint64_t pages_when_synced = 0;
+bool sync_fails = false;
+int note_pages(const DiskEvent &event) {
+  if (event.op == DiskOp::kWrite && std::string_view(event.path).ends_with("/a.db")) {
+    for (std::uint64_t at = event.offset; at < event.offset + event.bytes; at += kPageBytes)
+      pages_written |= 1ull << (at / kPageBytes);
+  }
+  if (!is_data_sync(event)) return 0;
+  pages_when_synced = pages_written;
+  return sync_fails ? EIO : 0;
+}
+
 // Who dies: a checkpoint, or who makes a second segment in the same file.
 enum class Victim : std::uint8_t { kCheckpoint, kSegment };
 
@@ -56,6 +71,7 @@ class KillDataSyncTest : public testing::TestWithParam<Victim> {
     options.durability = Durability::kStrict;
     options.log_file_bytes = storage::kLogFileBytesMin;
     options.checkpoint_interval_ms = 3'600'000;
+    options.levels = levels_;
     return Domain::open(folder_ / "domain", options);
   }
   static SegmentOptions part(std::uint64_t number) {
@@ -109,6 +125,20 @@ class KillDataSyncTest : public testing::TestWithParam<Victim> {
   }
   [[nodiscard]] std::uint64_t replayed_by_next_open() const { return open().recovery().transactions; }
 
+  // Pages 0 to 2 of four hold something, and a clean close has brought it to the data file.
+  void fill_three_pages() {
+    expect_child("before", [&] {
+      Domain domain = open();
+      const Segment segment = domain.map("a.db", part(0));
+      auto *words = reinterpret_cast<std::uint64_t *>(segment.data());
+      atomically(domain, [&] {
+        for (std::uint64_t page = 0; page < 3; ++page) words[page * kPageBytes / 8] = 1;
+      });
+      domain.close();
+    });
+  }
+
+  Levels levels_ = Levels::kPage;
   TempFolder folder_;
 };
 
@@ -236,6 +266,59 @@ TEST_P(KillDataSyncTest, WithNobodyWhoCameBeforeALastCloseLeavesTheLogToTheNextO
   EXPECT_EQ(children.wait(0).signal, SIGKILL);
   EXPECT_TRUE(children.wait(1).succeeded());
   EXPECT_EQ(replayed_by_next_open(), 11U);
+}
+
+TEST_P(KillDataSyncTest, WithSeparateHomesAYoungerOneWritesAllOfItAgain) {
+  levels_ = Levels::kHybrid;
+  fill_three_pages();
+  go_on_after_the_death([&](const Domain &, const Segment &) {
+    expect_child("younger", [&] {
+      const Domain domain = open();
+      const Segment segment = domain.map("a.db", part(0));
+      commit(domain, segment, 1);
+      platform::set_disk_hook(note_pages);
+      EXPECT_NO_THROW(domain.checkpoint());
+      EXPECT_EQ(pages_when_synced, 0b111U) << "also what has not changed since, but nothing that nobody has stored to";
+      pages_written = 0;
+      commit(domain, segment, 1);
+      EXPECT_NO_THROW(domain.checkpoint());
+      EXPECT_EQ(pages_written, 0b001U) << "nothing is in doubt any more";
+    });
+  });
+  EXPECT_EQ(replayed_by_next_open(), 0U);
+}
+
+TEST_P(KillDataSyncTest, WithSeparateHomesAYoungerOneHearsOfWhatItWroteAgain) {
+  levels_ = Levels::kHybrid;
+  go_on_after_the_death([&](const Domain &, const Segment &) {
+    expect_child("younger", [&] {
+      const Domain domain = open();
+      commit(domain, domain.map("a.db", part(0)), 1);
+      sync_fails = true;
+      platform::set_disk_hook(note_pages);
+      EXPECT_THROW(domain.checkpoint(), Error);
+      sync_fails = false;
+      EXPECT_THROW(domain.checkpoint(), Error) << "the kernel takes the pages for clean now";
+    });
+  });
+  EXPECT_EQ(replayed_by_next_open(), 11U);
+}
+
+// Nobody older takes checkpoints: this one's interval is an hour.
+TEST_P(KillDataSyncTest, WithSeparateHomesAYoungerOnesHousekeeperDoesItInTheEnd) {
+  levels_ = Levels::kHybrid;
+  go_on_after_the_death([&](const Domain &, const Segment &) {
+    expect_child("eager", [&] {
+      DomainOptions options;
+      options.levels = levels_;
+      options.checkpoint_interval_ms = options.flush_interval_ms = 1;
+      Domain eager = Domain::open(folder_ / "domain", options);
+      commit(eager, eager.map("a.db", part(0)), 1);
+      EXPECT_TRUE(poll_until([&] { return eager.counters().checkpoints != 0; }));
+      eager.close();
+    });
+  });
+  EXPECT_LE(replayed_by_next_open(), 1U) << "the last commit may have come while it was at work";
 }
 
 INSTANTIATE_TEST_SUITE_P(Victims, KillDataSyncTest, testing::Values(Victim::kCheckpoint, Victim::kSegment),

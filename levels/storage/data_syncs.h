@@ -5,7 +5,8 @@
 //            made later, whose descriptors are all younger, keeps nobody from checkpoints.
 // Why:       the kernel tells each descriptor once of pages that it could not write, and takes them for clean from then on; a descriptor that
 //            was opened after anybody was told hears nothing. So what a process was told that died of it only older descriptors can tell.
-// Invariant: a checkpoint relies on no sync through a descriptor that is younger than a sync whose result is unknown.
+// Invariant: a checkpoint relies on no sync through a descriptor that is younger than a sync whose result is unknown; unless it has written the
+//            whole file again since it opened it, which takes another home (hierarchy/page_copies.cpp).
 // Ordering:  seq_cst before the system calls; a result is stored (release) before its number goes.
 // Sharing:   bury(), begin(), end(): under the maker's lock. The rest: anybody.
 // Source:    errseq_t of Linux (Documentation/core-api/errseq.rst); DESIGN D2, D3.

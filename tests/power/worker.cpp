@@ -2,6 +2,7 @@
 #include "tests/power/worker.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace tmh::test::power {
 
@@ -13,6 +14,18 @@ constexpr std::uint64_t kAbortOneIn = 40;
 
 void store(Effects *effects, std::uint32_t segment, std::uint64_t word, std::uint64_t value) {
   effects->stores.push_back({segment, static_cast<std::uint32_t>(word), value});
+}
+
+// With one home for everybody no checkpoint can be taken while only the dead could tell what became of a sync (levels/storage/data_syncs.h).
+// Workers are killed one after the other here, so that these may be all who could.
+template <class Checkpoint>
+void unless_in_doubt(const Checkpoint &checkpoint) {
+  try {
+    checkpoint();
+  } catch (const Error &error) {
+    constexpr std::string_view kDoubt = "knows only who had it open before a process died that synced it";
+    if (std::string_view(error.what()).find(kDoubt) == std::string_view::npos) throw;
+  }
 }
 
 }  // namespace
@@ -31,9 +44,9 @@ bool Worker::step() {
   } else if (dice < 120) {
     grow();
   } else if (dice < 126) {
-    if (plan_.explicit_checkpoints) world_->domain().checkpoint();
+    if (plan_.explicit_checkpoints) unless_in_doubt([&] { world_->domain().checkpoint(); });
   } else if (dice < 132 && !plan_.archive.empty()) {
-    static_cast<void>(world_->domain().archive(plan_.archive));
+    unless_in_doubt([&] { static_cast<void>(world_->domain().archive(plan_.archive)); });
   } else {
     return update(random(4) != 0);
   }
