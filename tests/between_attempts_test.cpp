@@ -10,34 +10,19 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include <tmh/tmh.hpp>
 
 #include "levels/line/layout.h"
 #include "tests/support/children.h"
+#include "tests/support/failing_new.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
-
-// The next allocation of this thread fails.
-constinit thread_local bool fails_next = false;
-
-void *operator new(std::size_t bytes) {
-  void *const memory = std::exchange(fails_next, false) ? nullptr : std::malloc(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept { return std::malloc(bytes); }
-// Not inlined: g++ would warn of an object that is made by `new` and freed by free().
-[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
 
 namespace tmh::test {
 namespace {
@@ -178,12 +163,12 @@ TEST_F(BetweenAttemptsTest, RetryAtLevelOneWithoutMemoryEndsTheInstanceWithItsAc
       on_commit([&] { ++commits; });
       on_abort([&] { ++aborts; });
       if (word(0) != 0) return;
-      fails_next = true;
+      new_failure.after = 0;
       retry();
     });
   };
   EXPECT_THROW(waits(), std::bad_alloc);
-  EXPECT_FALSE(fails_next);
+  EXPECT_LT(new_failure.after, 0) << "it was asked for";
   EXPECT_EQ(aborts, 1);
   atomically(site, [&] { ++word(0); });  // whose are they?
   EXPECT_EQ(commits, 0);

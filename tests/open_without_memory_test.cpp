@@ -8,39 +8,23 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <new>
 #include <string>
 
 #include <tmh/tmh.hpp>
 
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
+#include "tests/support/failing_new.h"
 #include "tests/support/shared.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
 
-constexpr std::size_t kBytesMin = 512;
-// How many allocations of kBytesMin or more by this thread succeed before one fails; 0: the next one does, less: none.
-constinit thread_local int allocations_left = -1;
-
-void *operator new(std::size_t bytes) {
-  const bool fails = bytes >= kBytesMin && allocations_left >= 0 && allocations_left-- == 0;
-  void *const memory = fails ? nullptr : std::malloc(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept { return std::malloc(bytes); }
-// Not inlined: g++ would warn of an object that is made by `new` and freed by free().
-[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
-
 namespace tmh::test {
 namespace {
 
+constexpr std::size_t kBytesMin = 512;
 constexpr std::uint64_t kMiB = 1u << 20;
 
 enum class Opened : std::uint8_t { kYes, kNo, kDied };
@@ -50,10 +34,10 @@ Opened open_at(int n, const std::string &folder, const DomainOptions &options, c
   const Shared<bool> has_opened;
   const ChildEnd end = run_in_child("without memory", [&] {
     signal(SIGABRT, [](int) { _exit(7); });  // std::terminate(): no core, and nothing said
-    allocations_left = n;
+    new_failure = {n, kBytesMin};
     std::error_code error;
     const Domain domain = Domain::open(folder, options, error);
-    allocations_left = -1;
+    new_failure = {};
     *has_opened = !error;
     if (!error) return;
     EXPECT_EQ(error, make_error_code(Errc::kOutOfMemory)) << n << ": " << error.message();
