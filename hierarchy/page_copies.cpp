@@ -1,4 +1,5 @@
-// hierarchy/page_copies.cpp -- domains with separate homes: a checkpoint writes the pages that have changed since the last one.
+// hierarchy/page_copies.cpp -- domains with separate homes: a checkpoint writes the pages that have changed since the last one; all of a file, when
+// nobody here can tell what became of a dead one's sync (levels/storage/data_syncs.h).
 // Shape:     pages are copied from home into a buffer, the log is made durable up to what home can have held then, and the buffer is
 //            written to the data file (write-ahead: DESIGN D2). Commits go on; an image may hold parts of commits behind the checkpoint's
 //            point, whose records are replayed over it: words in records are absolute, and the last one of each word wins.
@@ -45,7 +46,7 @@ class PageCopies {
   }
   // The pages that bits_of(i) says of pages 64 * i and following.
   template <class BitsOf>
-  [[nodiscard]] Errc write_all(std::uint64_t words, const BitsOf &bits_of) noexcept {
+  [[nodiscard]] Errc write_pages(std::uint64_t words, const BitsOf &bits_of) noexcept {
     for (std::uint64_t i = 0; i < words; ++i) {
       for (std::uint64_t bits = bits_of(i); bits != 0; bits &= bits - 1) {
         const std::uint64_t index = 64 * i + static_cast<std::uint64_t>(std::countr_zero(bits));
@@ -111,7 +112,7 @@ Errc DurableDomain::write_changed_pages() noexcept {
     if (!is_changed()) continue;
     PageCopies copies(memory_, *log_, segment);
     if (const Errc error = copies.open(); error != Errc::kOk) return error;
-    if (const Errc error = copies.write_all(words, [&](std::uint64_t i) { return changed.taken(segment, i); });
+    if (const Errc error = copies.write_pages(words, [&](std::uint64_t i) { return changed.taken(segment, i); });
         error != Errc::kOk)
       return error;
   }
@@ -136,7 +137,7 @@ Errc DurableDomain::write_all_pages(std::uint32_t file) noexcept {
         if (!copies.is_hole(64 * i + page, 1)) bits |= 1ull << page;
       return bits;
     };
-    if (const Errc error = copies.write_all((pages + 63) / 64, bits_of); error != Errc::kOk) return error;
+    if (const Errc error = copies.write_pages((pages + 63) / 64, bits_of); error != Errc::kOk) return error;
   }
   return Errc::kOk;
 }

@@ -35,6 +35,10 @@ using platform::DiskOp;
 bool is_data_sync(const DiskEvent &event) {
   return event.op == DiskOp::kSync && std::string_view(event.path).ends_with("/a.db");
 }
+int die_in_data_write(const DiskEvent &event) {
+  if (event.op == DiskOp::kWrite && std::string_view(event.path).ends_with("/a.db")) raise(SIGKILL);
+  return 0;
+}
 int die_in_data_sync(const DiskEvent &event) {
   if (is_data_sync(event)) raise(SIGKILL);
   return 0;
@@ -272,6 +276,12 @@ TEST_P(KillDataSyncTest, WithSeparateHomesAYoungerOneWritesAllOfItAgain) {
   levels_ = Levels::kHybrid;
   fill_three_pages();
   go_on_after_the_death([&](const Domain &, const Segment &) {
+    const ChildEnd end = run_in_child("dies writing", [&] {
+      const Domain domain = open();
+      platform::set_disk_hook(die_in_data_write);
+      domain.checkpoint();
+    });
+    EXPECT_EQ(end.signal, SIGKILL);
     expect_child("younger", [&] {
       const Domain domain = open();
       const Segment segment = domain.map("a.db", part(0));
