@@ -113,9 +113,10 @@ Errc DurableDomain::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
       break;
     }
     if (syncs.is_in_doubt(segment, unknown) || platform::monotonic_ns() >= deadline) {
-      // Home has all of it, and is another file: what that sync may have lost is written behind the opening of `file`, which hears of it.
+      // Home has all of it, and is another file: what that sync may have lost is written again. Behind the opening of `file`, which hears what
+      // becomes of it; one opened later might not.
       if (memory_.has_separate_homes()) {
-        if (const Errc error = write_all_pages(segment); error != Errc::kOk) return error;
+        if (const Errc error = write_all_pages(segment, file, pace); error != Errc::kOk) return error;
         break;
       }
       return fail(Errc::kIo,

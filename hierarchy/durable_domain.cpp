@@ -252,7 +252,7 @@ Errc DurableDomain::close_clean() noexcept {
   storage::DataSyncs &syncs = state().data_syncs;
   syncs.bury(storage::DataSyncer::kSegment);
   if (const Errc error = sync_data_files(Pace::kAtOnce); error != Errc::kOk) {
-    const bool is_unknown = syncs.failed() == Errc::kOk && syncs.has_doubts();
+    const bool is_unknown = !memory_.has_separate_homes() && syncs.failed() == Errc::kOk && syncs.has_doubts();
     return is_unknown ? Errc::kOk : error;  // the next open stores it again from the log
   }
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
@@ -298,11 +298,10 @@ void DurableDomain::stop() noexcept {
 bool DurableDomain::may_settle_doubts() const noexcept {
   const storage::DataSyncs &syncs = state().data_syncs;
   for (std::uint32_t file = 0; file < storage::kSegmentsMax; ++file) {
-    const std::uint64_t doubts = syncs.doubts(file);
+    const std::uint32_t unknown = syncs.oldest_open(file);
+    if (unknown == 0) continue;
     const page::SegmentMemory &here = memory_.segment(file);
-    if (doubts != 0 && here.is_open.load(std::memory_order_acquire) &&
-        here.opened_at >= storage::DataSyncs::oldest_of(doubts))
-      return false;
+    if (!here.is_open.load(std::memory_order_acquire) || here.opened_at >= unknown) return false;
   }
   return true;
 }
@@ -314,12 +313,13 @@ bool DurableDomain::checkpoint_is_due() const noexcept {
       std::min(s.durable_lsn.load(std::memory_order_relaxed), s.checkpoint_lsn.load(std::memory_order_relaxed));
   if (log == 0) return false;
   const std::uint64_t since = platform::coarse_ns() - s.checkpoint_ns.load(std::memory_order_relaxed);
-  // With separate homes everybody can settle them, at the price of the whole file; then nobody older is there to do it for less.
-  if (!may_settle_doubts())
-    return memory_.has_separate_homes() && since > 2'000'000 * std::uint64_t{options_.checkpoint_interval_ms};
+  // With separate homes everybody can settle doubts, but at the price of the whole file: who can do it for less comes first.
+  const bool settles = may_settle_doubts();
+  if (!settles && !memory_.has_separate_homes()) return false;
+  const std::uint64_t patience = settles ? 1 : 2;
   // After a failed or held-up one not at every tick.
-  return (log >= options_.checkpoint_bytes && since > 200'000'000) ||
-         since > std::uint64_t{options_.checkpoint_interval_ms} * 1'000'000;
+  return (log >= patience * options_.checkpoint_bytes && since > patience * 200'000'000) ||
+         since > patience * options_.checkpoint_interval_ms * 1'000'000;
 }
 
 // Every process has one; what one has done the others find done.

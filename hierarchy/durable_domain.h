@@ -78,7 +78,7 @@ class DurableDomain {
   [[nodiscard]] Errc sync_data_files(Pace pace) noexcept;
   [[nodiscard]] Errc sync_data_file(std::uint32_t segment, Pace pace) noexcept;
   [[nodiscard]] Errc write_changed_pages() noexcept;
-  [[nodiscard]] Errc write_all_pages(std::uint32_t file) noexcept;
+  [[nodiscard]] Errc write_all_pages(std::uint32_t segment, platform::DiskFile &told, Pace pace) noexcept;
   [[nodiscard]] Errc copy_data_files(const std::string &folder) noexcept;
   [[nodiscard]] Errc copy_to(const std::string &folder) noexcept;
   [[nodiscard]] std::uint64_t log_file_bytes() const noexcept;

@@ -3,12 +3,14 @@
 // Shape:     pages are copied from home into a buffer, the log is made durable up to what home can have held then, and the buffer is
 //            written to the data file (write-ahead: DESIGN D2). Commits go on; an image may hold parts of commits behind the checkpoint's
 //            point, whose records are replayed over it: words in records are absolute, and the last one of each word wins.
+//            Home is right while somebody is attached: who does not trust it cannot run transactions either. A disk that loses pages of home, too, while
+//            they are in use is beyond this.
 // Source:    DESIGN D2, D3, D6; Mohan et al., ARIES, 1992 (fuzzy page images, write-ahead rule).
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <memory>
 #include <new>
-#include <vector>
 
 #include "hierarchy/durable_domain.h"
 #include "platform/disk.h"
@@ -38,16 +40,15 @@ class PageCopies {
   [[nodiscard]] Errc open() noexcept {
     bytes_.reset(new (std::nothrow) std::byte[kBufferPages * kPageBytes]);
     if (bytes_ == nullptr) return fail(Errc::kOutOfMemory, "a buffer for changed pages");
-    indexes_.reserve(kBufferPages);
     if (const Errc error = home_.open(memory_.home_path(segment_), platform::DiskFile::Mode::kRead); error != Errc::kOk)
       return error;
     platform::read_without_readahead(home_.fd());
     return file_.open(memory_.segment_path(record()), platform::DiskFile::Mode::kReadWrite);
   }
-  // The pages that bits_of(i) says of pages 64 * i and following.
+  // Of pages 64 * first up to 64 * end: those that bits_of(i) says of pages 64 * i and following.
   template <class BitsOf>
-  [[nodiscard]] Errc write_pages(std::uint64_t words, const BitsOf &bits_of) noexcept {
-    for (std::uint64_t i = 0; i < words; ++i) {
+  [[nodiscard]] Errc write_pages(std::uint64_t first, std::uint64_t end, const BitsOf &bits_of) noexcept {
+    for (std::uint64_t i = first; i < end; ++i) {
       for (std::uint64_t bits = bits_of(i); bits != 0; bits &= bits - 1) {
         const std::uint64_t index = 64 * i + static_cast<std::uint64_t>(std::countr_zero(bits));
         if (const Errc error = add(index); error != Errc::kOk) return error;
@@ -63,24 +64,24 @@ class PageCopies {
   [[nodiscard]] const storage::SegmentRecordV1 &record() const noexcept { return memory_.control().segments[segment_]; }
   [[nodiscard]] Errc add(std::uint64_t index) noexcept {
     std::size_t got = 0;
-    std::byte *const to = bytes_.get() + indexes_.size() * kPageBytes;
+    std::byte *const to = bytes_.get() + count_ * kPageBytes;
     if (const Errc error = home_.read(index * kPageBytes, to, kPageBytes, &got); error != Errc::kOk) return error;
     if (got != kPageBytes) return fail(Errc::kFileShrunk, memory_.home_path(segment_) + " was cut short");
-    indexes_.push_back(index);
-    return indexes_.size() == kBufferPages ? write() : Errc::kOk;
+    indexes_[count_++] = index;
+    return count_ == kBufferPages ? write() : Errc::kOk;
   }
   [[nodiscard]] Errc write() noexcept {
-    if (indexes_.empty()) return Errc::kOk;
+    if (count_ == 0) return Errc::kOk;
     if (const Errc error = flush_before_write(); error != Errc::kOk) return error;
-    for (std::size_t i = 0; i < indexes_.size();) {
+    for (std::size_t i = 0; i < count_;) {
       std::size_t run = 1;
-      while (i + run < indexes_.size() && indexes_[i + run] == indexes_[i] + run) ++run;
+      while (i + run < count_ && indexes_[i + run] == indexes_[i] + run) ++run;
       const std::uint64_t offset = record().offset_bytes + indexes_[i] * kPageBytes;
       const Errc error = file_.write(offset, bytes_.get() + i * kPageBytes, run * kPageBytes);
       if (error != Errc::kOk) return error;
       i += run;
     }
-    indexes_.clear();
+    count_ = 0;
     return Errc::kOk;
   }
 
@@ -95,7 +96,8 @@ class PageCopies {
   page::DurableLog &log_;
   const std::uint32_t segment_;
   std::unique_ptr<std::byte[]> bytes_;
-  std::vector<std::uint64_t> indexes_;  // of the pages in bytes_
+  std::array<std::uint64_t, kBufferPages> indexes_;  // of the pages in bytes_
+  std::size_t count_ = 0;
   platform::DiskFile home_, file_;
 };
 
@@ -112,7 +114,7 @@ Errc DurableDomain::write_changed_pages() noexcept {
     if (!is_changed()) continue;
     PageCopies copies(memory_, *log_, segment);
     if (const Errc error = copies.open(); error != Errc::kOk) return error;
-    if (const Errc error = copies.write_pages(words, [&](std::uint64_t i) { return changed.taken(segment, i); });
+    if (const Errc error = copies.write_pages(0, words, [&](std::uint64_t i) { return changed.taken(segment, i); });
         error != Errc::kOk)
       return error;
   }
@@ -120,15 +122,15 @@ Errc DurableDomain::write_changed_pages() noexcept {
   return Errc::kOk;
 }
 
-// REQUIRES as write_changed_pages(). Whatever syncs of this file have lost is written again; whether it arrives hears every descriptor that was
-// opened before.
-Errc DurableDomain::write_all_pages(std::uint32_t file) noexcept {
-  for (std::uint32_t segment = file; segment < storage::kSegmentsMax; ++segment) {
-    const storage::SegmentRecordV1 &record = memory_.control().segments[segment];
-    if (storage::state_of(record) != 1 || memory_.file_of(segment) != file) continue;
-    PageCopies copies(memory_, *log_, segment);
+// REQUIRES as write_changed_pages(), and that `told` is the file of that segment, the first one in it. Whatever syncs of the file have lost is
+// written again, but for holes, and what becomes of that `told` hears.
+Errc DurableDomain::write_all_pages(std::uint32_t segment, platform::DiskFile &told, Pace pace) noexcept {
+  for (std::uint32_t other = segment; other < storage::kSegmentsMax; ++other) {
+    const storage::SegmentRecordV1 &record = memory_.control().segments[other];
+    if (storage::state_of(record) != 1 || memory_.file_of(other) != segment) continue;
+    PageCopies copies(memory_, *log_, other);
     if (const Errc error = copies.open(); error != Errc::kOk) return error;
-    const std::uint64_t pages = memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
+    const std::uint64_t pages = memory_.segment_size(other).load(std::memory_order_acquire) / kPageBytes;
     const auto bits_of = [&](std::uint64_t i) -> std::uint64_t {
       const std::uint64_t count = std::min<std::uint64_t>(64, pages - 64 * i);
       if (copies.is_hole(64 * i, count)) return 0;
@@ -137,7 +139,22 @@ Errc DurableDomain::write_all_pages(std::uint32_t file) noexcept {
         if (!copies.is_hole(64 * i + page, 1)) bits |= 1ull << page;
       return bits;
     };
-    if (const Errc error = copies.write_pages((pages + 63) / 64, bits_of); error != Errc::kOk) return error;
+    constexpr std::uint64_t kSlice = 64;  // times 64 pages: 16 MiB
+    for (std::uint64_t i = 0; i < (pages + 63) / 64; i += kSlice) {
+      if (const Errc error = copies.write_pages(i, std::min(i + kSlice, (pages + 63) / 64), bits_of);
+          error != Errc::kOk)
+        return error;
+      if (pace == Pace::kAtOnce) continue;
+      // relaxed: the files stay in doubt
+      if (stopping_.load(std::memory_order_relaxed))
+        return fail(Errc::kIo, told.path() + ": closed while it was in doubt");
+      constexpr std::uint64_t kUnitBytes = 64 * kPageBytes;
+      const Errc error = told.write_back_gently(stopping_, record.offset_bytes + i * kUnitBytes, kSlice * kUnitBytes);
+      if (error != Errc::kOk) {
+        state().data_syncs.fail(error);
+        return error;
+      }
+    }
   }
   return Errc::kOk;
 }

@@ -129,16 +129,18 @@ Errc DiskFile::sync() noexcept {
   return watch_disk({DiskOp::kSyncDone, path_.c_str()});
 }
 
-Errc DiskFile::write_back_gently(const std::atomic<bool> &hurry) noexcept {
+Errc DiskFile::write_back_gently(const std::atomic<bool> &hurry, std::uint64_t offset, std::uint64_t bytes) noexcept {
   // 32 pages at a time: a durable write waits for at most so many others. Three times as long a pause: a quarter of the device.
   constexpr off_t kPieceBytes = 128 << 10;
   constexpr std::uint64_t kWroteSomethingNs = 30'000;
   struct stat info {};
   if (fstat(fd_.get(), &info) != 0) return Errc::kOk;
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  const auto end = static_cast<off_t>(offset < size ? offset + std::min(bytes, size - offset) : offset);
   // relaxed: nothing is read because of it
-  for (off_t at = 0; at < info.st_size && !hurry.load(std::memory_order_relaxed);) {
-    at = lseek(fd_.get(), at, SEEK_DATA);  // not used otherwise: reads and writes name their offsets
-    if (at < 0) return Errc::kOk;          // nothing but a hole behind it
+  for (auto at = static_cast<off_t>(offset); at < end && !hurry.load(std::memory_order_relaxed);) {
+    at = lseek(fd_.get(), at, SEEK_DATA);       // not used otherwise: reads and writes name their offsets
+    if (at < 0 || at >= end) return Errc::kOk;  // nothing but a hole behind it
     at -= at % kPieceBytes;
     const std::uint64_t start = monotonic_ns();
     if (sync_file_range(fd_.get(), at, kPieceBytes, SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) != 0) {

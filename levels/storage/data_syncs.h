@@ -5,8 +5,8 @@
 //            made later, whose descriptors are all younger, keeps nobody from checkpoints.
 // Why:       the kernel tells each descriptor once of pages that it could not write, and takes them for clean from then on; a descriptor that
 //            was opened after anybody was told hears nothing. So what a process was told that died of it only older descriptors can tell.
-// Invariant: a checkpoint relies on no sync through a descriptor that is younger than a sync whose result is unknown; unless it has written the
-//            whole file again since it opened it, which takes another home (hierarchy/page_copies.cpp).
+// Invariant: a checkpoint relies on no sync through a descriptor that is younger than a sync whose result is unknown; unless all that
+//            home holds of the file has been written again since it was opened, which takes another home (hierarchy/page_copies.cpp).
 // Ordering:  seq_cst before the system calls; a result is stored (release) before its number goes.
 // Sharing:   bury(), begin(), end(): under the maker's lock. The rest: anybody.
 // Source:    errseq_t of Linux (Documentation/core-api/errseq.rst); DESIGN D2, D3.
@@ -72,6 +72,14 @@ struct DataSyncs {
     // In this order, and each time: a dead one's number comes into doubt before it stands no more, also while a checkpoint runs.
     const std::uint32_t oldest = oldest_of(doubts(file));
     return oldest == 0 || (other != 0 && other < oldest) ? other : oldest;
+  }
+  // As oldest_unknown(), for who takes no checkpoint: one that is under way has said nothing either, and if it is dead never will.
+  [[nodiscard]] std::uint32_t oldest_open(std::uint32_t file) const noexcept {
+    const std::uint64_t standing =
+        under_way[static_cast<std::uint32_t>(DataSyncer::kCheckpoint)].load(std::memory_order_seq_cst);
+    const std::uint32_t checkpoint = file_of(standing) == file ? number_of(standing) : 0;
+    const std::uint32_t oldest = oldest_unknown(file);
+    return oldest == 0 || (checkpoint != 0 && checkpoint < oldest) ? checkpoint : oldest;
   }
   [[nodiscard]] bool is_in_doubt(std::uint32_t file, std::uint32_t number) const noexcept {
     return number == oldest_of(doubts(file));

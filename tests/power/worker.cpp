@@ -19,12 +19,12 @@ void store(Effects *effects, std::uint32_t segment, std::uint64_t word, std::uin
 // With one home for everybody no checkpoint can be taken while only the dead could tell what became of a sync (levels/storage/data_syncs.h).
 // Workers are killed one after the other here, so that these may be all who could.
 template <class Checkpoint>
-void unless_in_doubt(const Checkpoint &checkpoint) {
+void unless_in_doubt(bool has_one_home, const Checkpoint &checkpoint) {
   try {
     checkpoint();
   } catch (const Error &error) {
     constexpr std::string_view kDoubt = "knows only who had it open before a process died that synced it";
-    if (std::string_view(error.what()).find(kDoubt) == std::string_view::npos) throw;
+    if (!has_one_home || std::string_view(error.what()).find(kDoubt) == std::string_view::npos) throw;
   }
 }
 
@@ -44,9 +44,11 @@ bool Worker::step() {
   } else if (dice < 120) {
     grow();
   } else if (dice < 126) {
-    if (plan_.explicit_checkpoints) unless_in_doubt([&] { world_->domain().checkpoint(); });
+    if (plan_.explicit_checkpoints)
+      unless_in_doubt(world_->line_site() == nullptr, [&] { world_->domain().checkpoint(); });
   } else if (dice < 132 && !plan_.archive.empty()) {
-    unless_in_doubt([&] { static_cast<void>(world_->domain().archive(plan_.archive)); });
+    unless_in_doubt(world_->line_site() == nullptr,
+                    [&] { static_cast<void>(world_->domain().archive(plan_.archive)); });
   } else {
     return update(random(4) != 0);
   }
