@@ -22,6 +22,7 @@
 #include "levels/storage/log_state.h"
 #include "platform/disk.h"
 #include "tests/support/children.h"
+#include "tests/support/forker.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 
@@ -47,6 +48,8 @@ int count_data_sync(const DiskEvent &event) {
 
 // Who dies: a checkpoint, or who makes a second segment in the same file.
 enum class Victim : std::uint8_t { kCheckpoint, kSegment };
+
+enum Errand : std::size_t { kVictim, kYoungerInVain, kYounger, kEager };
 
 class KillDataSyncTest : public testing::TestWithParam<Victim> {
  protected:
@@ -95,14 +98,28 @@ class KillDataSyncTest : public testing::TestWithParam<Victim> {
       domain.close();
     });
   }
+  // One whose housekeeper would take checkpoints all the time.
+  void expect_eager() const {
+    expect_child("eager", [&] {
+      DomainOptions options;
+      options.checkpoint_interval_ms = options.flush_interval_ms = 1;
+      Domain eager = Domain::open(folder_ / "domain", options);
+      commit(eager, eager.map("a.db", part(0)), 1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // dozens of its ticks
+      eager.close();
+    });
+  }
   // One commits, another dies in its sync, `body` goes on with what the first one has open; then that dies, too.
-  void go_on_after_the_death(const std::function<void(const Domain &, const Segment &)> &body) const {
+  void go_on_after_the_death(const std::function<void(const Domain &, const Segment &, Forker *)> &body) const {
     const ChildEnd end = run_in_child("older", [&] {
+      Forker forker({[&] { kill_victim(); }, [&] { expect_younger(false); }, [&] { expect_younger(true); },
+                     [&] { expect_eager(); }});
       const Domain domain = open();
       const Segment segment = domain.map("a.db", part(0));
       commit(domain, segment, 10);
-      kill_victim();
-      body(domain, segment);
+      forker.run(kVictim);
+      body(domain, segment, &forker);
+      forker.expect_success();
       die_unless_failed();
     });
     EXPECT_EQ(end.signal, SIGKILL);
@@ -113,8 +130,8 @@ class KillDataSyncTest : public testing::TestWithParam<Victim> {
 };
 
 TEST_P(KillDataSyncTest, WhoCameBeforeHearsOfTheFailureAndTheLogStays) {
-  go_on_after_the_death([&](const Domain &domain, const Segment &segment) {
-    expect_younger(false);
+  go_on_after_the_death([&](const Domain &domain, const Segment &segment, Forker *forker) {
+    forker->run(kYoungerInVain);
     data_syncs = 0, data_sync_to_fail = 1;
     platform::set_disk_hook(count_data_sync);
     EXPECT_THROW(domain.checkpoint(), Error) << "the kernel has told its descriptor";
@@ -125,10 +142,10 @@ TEST_P(KillDataSyncTest, WhoCameBeforeHearsOfTheFailureAndTheLogStays) {
 }
 
 TEST_P(KillDataSyncTest, WhoCameBeforeHearsOfSuccessAndCheckpointsGoOn) {
-  go_on_after_the_death([&](const Domain &domain, const Segment &) {
-    expect_younger(false);
+  go_on_after_the_death([&](const Domain &domain, const Segment &, Forker *forker) {
+    forker->run(kYoungerInVain);
     domain.checkpoint();
-    expect_younger(true);
+    forker->run(kYounger);
   });
   EXPECT_EQ(replayed_by_next_open(), 0U);
 }
@@ -170,13 +187,13 @@ TEST(DataSyncsTest, OtherFilesAreNotInDoubt) {
 // A segment made after the death has descriptors that are all younger. What the dead one was told was not about its file; and of one in the
 // same file, the descriptor that the older one has of it tells.
 TEST_P(KillDataSyncTest, ASegmentMadeAfterTheDeathKeepsNobodyFromCheckpoints) {
-  go_on_after_the_death([&](const Domain &domain, const Segment &) {
+  go_on_after_the_death([&](const Domain &domain, const Segment &, Forker *forker) {
     const Segment fresh = domain.map("b.db", part(0));
     commit(domain, fresh, 1);
     const Segment in_the_same = domain.map("a.db", part(1));
     commit(domain, in_the_same, 1);
     EXPECT_NO_THROW(domain.checkpoint());
-    expect_younger(true);
+    forker->run(kYounger);
   });
   EXPECT_EQ(replayed_by_next_open(), 0U);
 }
@@ -190,17 +207,10 @@ std::uint64_t last_attempt_ns(const std::string &domain) {
 }
 
 TEST_P(KillDataSyncTest, AYoungerOnesHousekeeperLeavesTheCheckpointToTheOlder) {
-  go_on_after_the_death([&](const Domain &domain, const Segment &) {
-    expect_younger(false);
+  go_on_after_the_death([&](const Domain &domain, const Segment &, Forker *forker) {
+    forker->run(kYoungerInVain);
     const std::uint64_t before_ns = last_attempt_ns(domain.folder());
-    expect_child("eager", [&] {
-      DomainOptions options;
-      options.checkpoint_interval_ms = options.flush_interval_ms = 1;
-      Domain eager = Domain::open(folder_ / "domain", options);
-      commit(eager, eager.map("a.db", part(0)), 1);
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // dozens of its ticks
-      eager.close();
-    });
+    forker->run(kEager);
     EXPECT_EQ(last_attempt_ns(domain.folder()), before_ns);
     domain.checkpoint();
   });
