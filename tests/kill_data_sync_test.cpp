@@ -16,6 +16,8 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <tmh/tmh.hpp>
 
@@ -23,6 +25,7 @@
 #include "levels/storage/log_state.h"
 #include "platform/disk.h"
 #include "tests/support/children.h"
+#include "tests/support/forker.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 
@@ -67,6 +70,8 @@ int note_pages(const DiskEvent &event) {
 
 // Who dies: a checkpoint, or who makes a second segment in the same file.
 enum class Victim : std::uint8_t { kCheckpoint, kSegment };
+
+enum Errand : std::size_t { kVictim, kYoungerInVain, kYounger, kEager, kOwn };  // kOwn: the test's, and those behind it
 
 class KillDataSyncTest : public testing::TestWithParam<Victim> {
  protected:
@@ -116,14 +121,36 @@ class KillDataSyncTest : public testing::TestWithParam<Victim> {
       domain.close();
     });
   }
+  // One whose housekeeper would take checkpoints all the time.
+  void expect_eager(const std::function<void(const Domain &)> &wait) const {
+    expect_child("eager", [&] {
+      DomainOptions options;
+      options.levels = levels_;
+      options.checkpoint_interval_ms = options.flush_interval_ms = 1;
+      Domain eager = Domain::open(folder_ / "domain", options);
+      commit(eager, eager.map("a.db", part(0)), 1);
+      wait(eager);
+      eager.close();
+    });
+  }
+  void expect_eager_in_vain() const {
+    expect_eager(
+        [](const Domain &) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });  // dozens of its ticks
+  }
   // One commits, another dies in its sync, `body` goes on with what the first one has open; then that dies, too.
-  void go_on_after_the_death(const std::function<void(const Domain &, const Segment &)> &body) const {
+  void go_on_after_the_death(const std::function<void(const Domain &, const Segment &, Forker *)> &body,
+                             const std::vector<std::function<void()>> &own_errands = {}) const {
     const ChildEnd end = run_in_child("older", [&] {
+      std::vector<std::function<void()>> errands{[&] { kill_victim(); }, [&] { expect_younger(false); },
+                                                 [&] { expect_younger(true); }, [&] { expect_eager_in_vain(); }};
+      errands.insert(errands.end(), own_errands.begin(), own_errands.end());
+      Forker forker(std::move(errands));
       const Domain domain = open();
       const Segment segment = domain.map("a.db", part(0));
       commit(domain, segment, 10);
-      kill_victim();
-      body(domain, segment);
+      forker.run(kVictim);
+      body(domain, segment, &forker);
+      forker.expect_success();
       die_unless_failed();
     });
     EXPECT_EQ(end.signal, SIGKILL);
@@ -151,8 +178,8 @@ class KillDataSyncTest : public testing::TestWithParam<Victim> {
 };
 
 TEST_P(KillDataSyncTest, WhoCameBeforeHearsOfTheFailureAndTheLogStays) {
-  go_on_after_the_death([&](const Domain &domain, const Segment &segment) {
-    expect_younger(false);
+  go_on_after_the_death([&](const Domain &domain, const Segment &segment, Forker *forker) {
+    forker->run(kYoungerInVain);
     data_syncs = 0, data_sync_to_fail = 1;
     platform::set_disk_hook(count_data_sync);
     EXPECT_THROW(domain.checkpoint(), Error) << "the kernel has told its descriptor";
@@ -163,10 +190,10 @@ TEST_P(KillDataSyncTest, WhoCameBeforeHearsOfTheFailureAndTheLogStays) {
 }
 
 TEST_P(KillDataSyncTest, WhoCameBeforeHearsOfSuccessAndCheckpointsGoOn) {
-  go_on_after_the_death([&](const Domain &domain, const Segment &) {
-    expect_younger(false);
+  go_on_after_the_death([&](const Domain &domain, const Segment &, Forker *forker) {
+    forker->run(kYoungerInVain);
     domain.checkpoint();
-    expect_younger(true);
+    forker->run(kYounger);
   });
   EXPECT_EQ(replayed_by_next_open(), 0U);
 }
@@ -222,13 +249,13 @@ TEST(DataSyncsTest, OtherFilesAreNotInDoubt) {
 // A segment made after the death has descriptors that are all younger. What the dead one was told was not about its file; and of one in the
 // same file, the descriptor that the older one has of it tells.
 TEST_P(KillDataSyncTest, ASegmentMadeAfterTheDeathKeepsNobodyFromCheckpoints) {
-  go_on_after_the_death([&](const Domain &domain, const Segment &) {
+  go_on_after_the_death([&](const Domain &domain, const Segment &, Forker *forker) {
     const Segment fresh = domain.map("b.db", part(0));
     commit(domain, fresh, 1);
     const Segment in_the_same = domain.map("a.db", part(1));
     commit(domain, in_the_same, 1);
     EXPECT_NO_THROW(domain.checkpoint());
-    expect_younger(true);
+    forker->run(kYounger);
   });
   EXPECT_EQ(replayed_by_next_open(), 0U);
 }
@@ -243,21 +270,15 @@ std::uint64_t last_attempt_ns(const std::string &domain) {
 
 // Whether or not anybody has found the dead one's number yet.
 TEST_P(KillDataSyncTest, AYoungerOnesHousekeeperLeavesTheCheckpointToTheOlder) {
-  for (const bool is_found : {false, true})
-    go_on_after_the_death([&](const Domain &domain, const Segment &) {
-      if (is_found) expect_younger(false);
+  for (const bool is_found : {false, true}) {
+    go_on_after_the_death([&](const Domain &domain, const Segment &, Forker *forker) {
+      if (is_found) forker->run(kYoungerInVain);
       const std::uint64_t before_ns = last_attempt_ns(domain.folder());
-      expect_child("eager", [&] {
-        DomainOptions options;
-        options.checkpoint_interval_ms = options.flush_interval_ms = 1;
-        Domain eager = Domain::open(folder_ / "domain", options);
-        commit(eager, eager.map("a.db", part(0)), 1);
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // dozens of its ticks
-        eager.close();
-      });
+      forker->run(kEager);
       EXPECT_EQ(last_attempt_ns(domain.folder()), before_ns);
       domain.checkpoint();
     });
+  }
   EXPECT_EQ(replayed_by_next_open(), 0U);
 }
 
@@ -295,13 +316,15 @@ TEST_P(KillDataSyncTest, WithNobodyWhoCameBeforeALastCloseLeavesTheLogToTheNextO
 TEST_P(KillDataSyncTest, WithSeparateHomesAYoungerOneWritesAllOfItAgain) {
   levels_ = Levels::kHybrid;
   fill_pages();
-  go_on_after_the_death([&](const Domain &, const Segment &) {
+  const auto dies_writing = [&] {
     const ChildEnd end = run_in_child("dies writing", [&] {
       const Domain domain = open();
       platform::set_disk_hook(die_in_data_write);
       domain.checkpoint();
     });
     EXPECT_EQ(end.signal, SIGKILL);
+  };
+  const auto writes = [&] {
     expect_child("younger", [&] {
       const Domain domain = open();
       const Segment segment = domain.map("a.db", part(0));
@@ -315,13 +338,19 @@ TEST_P(KillDataSyncTest, WithSeparateHomesAYoungerOneWritesAllOfItAgain) {
       EXPECT_NO_THROW(domain.checkpoint());
       EXPECT_EQ(pages_written, 0b001U) << "nothing is in doubt any more";
     });
-  });
+  };
+  go_on_after_the_death(
+      [&](const Domain &, const Segment &, Forker *forker) {
+        forker->run(kOwn);
+        forker->run(kOwn + 1);
+      },
+      {dies_writing, writes});
   EXPECT_EQ(replayed_by_next_open(), 0U);
 }
 
 TEST_P(KillDataSyncTest, WithSeparateHomesAYoungerOneHearsOfWhatItWroteAgain) {
   levels_ = Levels::kHybrid;
-  go_on_after_the_death([&](const Domain &, const Segment &) {
+  const auto hears = [&] {
     expect_child("younger", [&] {
       const Domain domain = open();
       commit(domain, domain.map("a.db", part(0)), 1);
@@ -332,24 +361,19 @@ TEST_P(KillDataSyncTest, WithSeparateHomesAYoungerOneHearsOfWhatItWroteAgain) {
       sync_fails = false;
       EXPECT_THROW(domain.checkpoint(), Error) << "the kernel takes the pages for clean now";
     });
-  });
+  };
+  go_on_after_the_death([&](const Domain &, const Segment &, Forker *forker) { forker->run(kOwn); }, {hears});
   EXPECT_EQ(replayed_by_next_open(), 11U);
 }
 
 // Nobody older takes checkpoints: this one's interval is an hour.
 TEST_P(KillDataSyncTest, WithSeparateHomesAYoungerOnesHousekeeperDoesItInTheEnd) {
   levels_ = Levels::kHybrid;
-  go_on_after_the_death([&](const Domain &, const Segment &) {
-    expect_child("eager", [&] {
-      DomainOptions options;
-      options.levels = levels_;
-      options.checkpoint_interval_ms = options.flush_interval_ms = 1;
-      Domain eager = Domain::open(folder_ / "domain", options);
-      commit(eager, eager.map("a.db", part(0)), 1);
-      EXPECT_TRUE(poll_until([&] { return eager.counters().checkpoints != 0; }));
-      eager.close();
-    });
-  });
+  const auto eager = [&] {
+    expect_eager(
+        [](const Domain &domain) { EXPECT_TRUE(poll_until([&] { return domain.counters().checkpoints != 0; })); });
+  };
+  go_on_after_the_death([&](const Domain &, const Segment &, Forker *forker) { forker->run(kOwn); }, {eager});
   EXPECT_LE(replayed_by_next_open(), 1U) << "the last commit may have come while it was at work";
 }
 

@@ -43,6 +43,7 @@
 #include "platform/disk.h"
 #include "platform/steps.h"
 #include "tests/support/children.h"
+#include "tests/support/forker.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
@@ -313,23 +314,28 @@ TEST_F(DurableRegressionsTest, ABackupOpensThoughSegmentsAreMadeMeanwhile) {
       made->store(i);
     }
   });
-  Domain domain = Domain::open(this->domain(), durable());
-  for (std::uint64_t copy = 0; copy < 4; ++copy) {
-    EXPECT_TRUE(poll_until([&] { return made->load() >= 10 * copy + 1; }));
-    const std::string folder = folder_ / ("copy" + std::to_string(copy));
-    domain.backup(folder);
+  const auto folder_of = [&](std::uint64_t copy) { return folder_ / ("copy" + std::to_string(copy)); };
+  const Shared<std::uint64_t> copy;
+  Forker forker({[&] {
     expect_child("opener", [&] {
-      const Domain restored = Domain::open(folder);
+      const Domain restored = Domain::open(folder_of(*copy));
       const Segment grown = restored.map("grown.db", raw(64));
       const std::uint64_t last = query(restored, [&] { return word(grown, 0); });
-      EXPECT_GE(last, 10 * copy + 1);
+      EXPECT_GE(last, 10 * *copy + 1);
       for (std::uint64_t i = 1; i <= last; ++i) {
         const Segment segment = restored.map("s" + std::to_string(i) + ".db", raw(1));
         EXPECT_EQ(query(restored, [&] { return word(segment, 0); }), i);
       }
     });
+  }});
+  Domain domain = Domain::open(this->domain(), durable());
+  for (*copy = 0; *copy < 4; ++*copy) {
+    EXPECT_TRUE(poll_until([&] { return made->load() >= 10 * *copy + 1; }));
+    domain.backup(folder_of(*copy));
+    forker.run(0);
   }
   stop->store(true);
+  forker.expect_success();
   children.expect_success();
 }
 

@@ -23,6 +23,7 @@
 #include "tests/support/asleep.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
+#include "tests/support/forker.h"
 #include "tests/support/shared.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
@@ -172,22 +173,30 @@ TEST_P(ReplacedFilesTest, NorIntoItsCopyWhoseFirstOpenDies) {
 }
 
 TEST_P(ReplacedFilesTest, AFolderInUseWithoutItsControlFileIsNoNewOne) {
+  enum Errand : std::size_t { kRefused, kAnother };
+  Forker forker({[&] {
+                   expect_child("refused", [&] {
+                     for (int times = 0; times < 2; ++times)
+                       expect_error(Errc::kDomainInUse, [&] { (void)Domain::open(dead_.path(), options()); });
+                   });
+                 },
+                 [&] {
+                   expect_child("another", [&] {
+                     const Domain domain = Domain::open(dead_.path(), options());
+                     EXPECT_EQ(domain.participants().size(), 2U);
+                     const Segment here = domain.map("a.db", raw_pages(kPages));
+                     atomically(domain, [&] { word_of(here, 0) = kOfTheOther; });
+                   });
+                 }});
   Domain user = Domain::open(dead_.path(), options());
   const Segment segment = user.map("a.db", raw_pages(kPages));
   const std::string control = dead_.path() + "/tmh.control", aside = dead_.path() + "/aside";
   std::filesystem::rename(control, aside);
-  expect_child("refused", [&] {
-    for (int times = 0; times < 2; ++times)
-      expect_error(Errc::kDomainInUse, [&] { (void)Domain::open(dead_.path(), options()); });
-  });
+  forker.run(kRefused);
   EXPECT_FALSE(std::filesystem::exists(control));
   std::filesystem::rename(aside, control);
-  expect_child("another", [&] {
-    const Domain domain = Domain::open(dead_.path(), options());
-    EXPECT_EQ(domain.participants().size(), 2U);
-    const Segment here = domain.map("a.db", raw_pages(kPages));
-    atomically(domain, [&] { word_of(here, 0) = kOfTheOther; });
-  });
+  forker.run(kAnother);
+  forker.expect_success();
   EXPECT_EQ(query(user, [&] { return word_of(segment, 0); }), kOfTheOther);
 }
 
@@ -204,27 +213,32 @@ TEST_P(ReplacedFilesTest, ACopyOfAFolderInUseIsRefused) {
     atomically(user, [&] { word_of(segment, 0) = kOfTheOther; });
     user.close();
   });
+  Forker forker(
+      {[&] { expect_child("its second participant", [&] { (void)Domain::open(other_.path(), options()); }); }});
   const Domain copy = Domain::open(other_.path(), options());
   const Segment copied = copy.map("a.db", raw_pages(kPages));
   EXPECT_EQ(query(copy, [&] { return word_of(copied, 0); }), 0U);
-  expect_child("its second participant", [&] { (void)Domain::open(other_.path(), options()); });
+  forker.run(0);
+  forker.expect_success();
 }
 
 TEST_P(ReplacedFilesTest, WhoIsLeftFromBeforeLeavesTheNewDomainAlone) {
-  Domain left = Domain::open(dead_.path(), options());
-  (void)left.map("a.db", raw_pages(kPages));
-  for (const auto &file : std::filesystem::directory_iterator(dead_.path())) std::filesystem::remove(file);
   const Shared<Turn> turn;
   Children children;
-  children.spawn("new", [&] {
+  children.spawn("new", [&] {  // before this process has threads
+    turn->await(1);
     const Domain domain = Domain::open(dead_.path(), options());
     const Segment segment = domain.map("a.db", raw_pages(kPages));
     atomically(domain, [&] { word_of(segment, 0) = kOfTheOther; });
-    turn->reach(1);
-    turn->await(2);
+    turn->reach(2);
+    turn->await(3);
     EXPECT_EQ(query(domain, [&] { return word_of(segment, 1); }), kOfTheOther);
   });
-  turn->await(1);
+  Domain left = Domain::open(dead_.path(), options());
+  (void)left.map("a.db", raw_pages(kPages));
+  for (const auto &file : std::filesystem::directory_iterator(dead_.path())) std::filesystem::remove(file);
+  turn->reach(1);
+  turn->await(2);
   expect_error(Errc::kNotADomain, [&] { (void)left.map("b.db", raw_pages(1)); });
   EXPECT_FALSE(std::filesystem::exists(dead_.path() + "/b.db"));
   left.close();
@@ -235,7 +249,7 @@ TEST_P(ReplacedFilesTest, WhoIsLeftFromBeforeLeavesTheNewDomainAlone) {
     EXPECT_EQ(query(domain, [&] { return word_of(segment, 0); }), kOfTheOther);
     atomically(domain, [&] { word_of(segment, 1) = kOfTheOther; });
   });
-  turn->reach(2);
+  turn->reach(3);
   children.expect_success();
 }
 
@@ -277,18 +291,28 @@ TEST_P(DurableFilesTest, WhoIsLeftFromBeforeMakesNoLogFilesOfTheNewDomains) {
   DomainOptions small = options();
   small.log_file_bytes = kSmallLogBytes;
   small.durability = Durability::kStrict;
-  Domain left = Domain::open(dead_.path(), small);
-  const Segment segment = left.map("a.db", raw_pages(kPages));
-  for (const auto &file : std::filesystem::directory_iterator(dead_.path())) std::filesystem::remove(file);
   const auto store = [](const Domain &domain, const Segment &to, std::uint64_t value) {
     atomically(domain, [&] {
       for (std::uint64_t page = 0; page < kPages; ++page)
         for (std::uint64_t word = 0; word < kPageBytes / 8; ++word) word_of(to, page, word) = value;
     });
   };
-  in_domain(dead_.path(), small, Ending::kKilled, [&](const Domain &domain, const Segment &there) {
-    for (std::uint64_t value = 1; value <= 20; ++value) store(domain, there, value);
-  });
+  enum Errand : std::size_t { kMake, kLook };
+  Forker forker({[&] {
+                   in_domain(dead_.path(), small, Ending::kKilled, [&](const Domain &domain, const Segment &there) {
+                     for (std::uint64_t value = 1; value <= 20; ++value) store(domain, there, value);
+                   });
+                 },
+                 [&] {
+                   in_domain(dead_.path(), small, Ending::kClosed, [&](const Domain &domain, const Segment &there) {
+                     for (std::uint64_t page = 0; page < kPages; ++page)
+                       EXPECT_EQ(query(domain, [&] { return word_of(there, page, 511); }), 20U) << page;
+                   });
+                 }});
+  Domain left = Domain::open(dead_.path(), small);
+  const Segment segment = left.map("a.db", raw_pages(kPages));
+  for (const auto &file : std::filesystem::directory_iterator(dead_.path())) std::filesystem::remove(file);
+  forker.run(kMake);
   const auto names = [&] {
     std::set<std::string> all;
     for (const auto &file : std::filesystem::directory_iterator(dead_.path())) all.insert(file.path().filename());
@@ -297,10 +321,8 @@ TEST_P(DurableFilesTest, WhoIsLeftFromBeforeMakesNoLogFilesOfTheNewDomains) {
   const std::set<std::string> before = names();
   EXPECT_THROW(for (std::uint64_t value = 1; value < 100; ++value) store(left, segment, 1000 + value), Error);
   EXPECT_EQ(names(), before);
-  in_domain(dead_.path(), small, Ending::kClosed, [&](const Domain &domain, const Segment &there) {
-    for (std::uint64_t page = 0; page < kPages; ++page)
-      EXPECT_EQ(query(domain, [&] { return word_of(there, page, 511); }), 20U) << page;
-  });
+  forker.run(kLook);
+  forker.expect_success();
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, DurableFilesTest, testing::Values(kWays[2], kWays[3]),
