@@ -299,7 +299,8 @@ bool DurableDomain::may_settle_doubts() const noexcept {
   const storage::DataSyncs &syncs = state().data_syncs;
   for (std::uint32_t file = 0; file < storage::kSegmentsMax; ++file) {
     const std::uint32_t unknown = syncs.oldest_open(file);
-    if (unknown == 0) continue;
+    // Of a file in which no segment was ever made nobody has anything to sync.
+    if (unknown == 0 || storage::state_of(memory_.control().segments[file]) == 0) continue;
     const page::SegmentMemory &here = memory_.segment(file);
     if (!here.is_open.load(std::memory_order_acquire) || here.opened_at >= unknown) return false;
   }

@@ -134,7 +134,7 @@ class DiskFile {
   // system has it (a quarter cheaper than write + fdatasync on ext4), else write + fdatasync.
   [[nodiscard]] Errc write_durable(std::uint64_t offset, const void *from, std::size_t bytes) noexcept;
   [[nodiscard]] Errc sync() noexcept;
-  // Writes dirty pages back bit by bit, with pauses, so that others' durable writes are not caught in a queue behind them. Promises
+  // Writes dirty pages of [offset, offset + bytes) back bit by bit, with pauses, so that others' durable writes are not caught in a queue behind them. Promises
   // nothing but to say which writes failed: the kernel tells each descriptor once, so that a sync() afterwards would not.
   // `hurry`: no more pauses once it is set, and nothing more is done.
   [[nodiscard]] Errc write_back_gently(const std::atomic<bool> &hurry, std::uint64_t offset = 0,

@@ -86,6 +86,13 @@ class ReplacedFilesTest : public testing::TestWithParam<Way> {
     });
   }
 
+  // A domain, killed, with the files in its folder that it had when it was closed before.
+  void kill_and_put_back_a_copy() const {
+    make_closed(dead_.path());
+    copy_files(dead_.path(), other_.path());
+    make_killed(kOfTheOther);
+    if (!HasFatalFailure()) replace_files();
+  }
   void replace_files() const { copy_files(other_.path(), dead_.path()); }
   static void copy_files(const std::string &from, const std::string &to) {
     for (const auto &file : std::filesystem::directory_iterator(from))
@@ -153,21 +160,15 @@ TEST_P(ReplacedFilesTest, AFolderWhoseOldDomainIsInUseIsRefused) {
 }
 
 TEST_P(ReplacedFilesTest, NorIntoTheSameOneAsItWasBefore) {
-  make_closed(dead_.path());
-  copy_files(dead_.path(), other_.path());
-  make_killed(kOfTheOther);
+  kill_and_put_back_a_copy();
   if (HasFatalFailure()) return;
-  replace_files();
   expect_other();
   expect_other();
 }
 
 TEST_P(ReplacedFilesTest, NorIntoItsCopyWhoseFirstOpenDies) {
-  make_closed(dead_.path());
-  copy_files(dead_.path(), other_.path());
-  make_killed(kOfTheOther);
+  kill_and_put_back_a_copy();
   if (HasFatalFailure()) return;
-  replace_files();
   die_in_open();
   expect_other();
 }

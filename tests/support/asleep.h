@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 #include <sys/types.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -24,6 +28,19 @@ namespace tmh::test {
 // Waits until the thread of this process sleeps. 0: it has not said yet who it is.
 inline void await_asleep(const std::atomic<pid_t> &thread) {
   ASSERT_TRUE(poll_until([&] { return thread != 0 && is_asleep("/proc/self/task/" + std::to_string(thread)); }));
+}
+
+// How often that thread of this process has waited in the kernel that has done so most; the calling one does not count.
+[[nodiscard]] inline std::uint64_t most_waits_of_others() {
+  std::uint64_t most = 0;
+  for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(gettid())) continue;
+    std::ifstream file(task.path() / "status");
+    const std::string name = "voluntary_ctxt_switches:";
+    for (std::string line; std::getline(file, line);)
+      if (line.starts_with(name)) most = std::max<std::uint64_t>(most, std::stoull(line.substr(name.size())));
+  }
+  return most;
 }
 
 }  // namespace tmh::test
