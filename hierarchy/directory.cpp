@@ -205,8 +205,9 @@ void Directory::for_users(std::uint64_t residents, Visit visit) const noexcept {
   }
 }
 
-// Durable domains: the log's ring keeps the entries of what is not written yet (DurableLog::room()).
-bool Directory::has_room_for_announcement() const noexcept {
+// On the disk, too. Durable domains: the log's ring keeps the entries of what is not written yet (DurableLog::room()).
+bool Directory::make_room_for_announcement() noexcept {
+  if (memory_.make_log_room(1) != Errc::kOk) return false;
   const storage::LogState *log = memory_.log_state();
   if (log == nullptr) return true;
   const std::uint64_t head = memory_.state().log_head.load(std::memory_order_relaxed);  // under the lock
@@ -229,7 +230,7 @@ Release Directory::give_up(PageId page) noexcept {
     tree_.collect(~std::size_t{0});
     if (memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0) return Release::kVersions;
   }
-  if (!has_room_for_announcement()) return Release::kVersions;
+  if (!make_room_for_announcement()) return Release::kVersions;
   if (is_planted(Planted::kReleaseLooksFirst)) step(Step::kReleaseLook);
   tree_.announce(page);
   step(Step::kReleaseTold);

@@ -90,7 +90,7 @@ class Directory final : public page::LowerLevel {
   [[nodiscard]] static std::uint64_t bit(std::uint32_t slot) noexcept { return std::uint64_t{1} << (slot % 64); }
   [[nodiscard]] Release give_up(storage::PageId page) noexcept;
   [[nodiscard]] bool has_upper_line(storage::PageId page) const noexcept;
-  [[nodiscard]] bool has_room_for_announcement() const noexcept;
+  [[nodiscard]] bool make_room_for_announcement() noexcept;
   void recall(storage::PageId page) noexcept;
   void recall_from_hardware(storage::PageId page) noexcept;
   void recover(std::uint32_t slot, std::uint64_t incarnation) noexcept;

@@ -25,6 +25,7 @@
 
 #include "platform/steps.h"
 #include "tests/support/children.h"
+#include "tests/support/code_of.h"
 #include "tests/support/rtm_table.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
@@ -325,6 +326,40 @@ void inherit_on_a_full_disk(const std::string &folder) {
   EXPECT_EQ(query(domain, [&] { return word.load(); }), 10U);
 }
 
+// The ring of commits gets its file as it is used. Where there is no room for it, commits end with kDiskFull; who has become irrevocable has all of it.
+void fill_the_ring(const std::string &folder) {
+  constexpr std::uint64_t kCommits = 5000;
+  DomainOptions options;
+  options.levels = Levels::kPage;
+  const Domain domain = Domain::open(folder + "/domain", options);
+  Word &word = reinterpret_cast<Word *>(domain.map("ring.raw", SoftwareLines::raw_pages()).data())[0];
+  std::uint64_t committed = 0;
+  const auto commit = [&] {
+    const Errc error = code_of([&] { atomically(domain, [&] { word = word + 1; }); });
+    if (error == Errc::kOk) ++committed;
+    return error;
+  };
+  ASSERT_EQ(commit(), Errc::kOk);
+  auto filler = std::make_unique<Filler>(folder, 0);
+  Errc error = Errc::kOk;
+  while (error == Errc::kOk && committed < kCommits) error = commit();
+  EXPECT_EQ(error, Errc::kDiskFull);
+  EXPECT_GT(committed, 500U) << "there was room for that many";
+  EXPECT_EQ(query(domain, [&] { return word.load(); }), committed);
+  EXPECT_EQ(code_of([&] { atomically(domain, [] { become_irrevocable(); }); }), Errc::kDiskFull);
+  filler.reset();
+  atomically(domain, [&] {
+    become_irrevocable();
+    if (filler == nullptr) filler = std::make_unique<Filler>(folder, 0);
+    word = word + 1;
+  });
+  ++committed;
+  do error = commit();
+  while (error == Errc::kOk && committed < 2 * kCommits);
+  EXPECT_EQ(error, Errc::kOk);
+  EXPECT_EQ(query(domain, [&] { return word.load(); }), committed);
+}
+
 class FullDeviceCaseTest : public testing::TestWithParam<Device> {
  protected:
   static void run_on_device(const std::function<void(const std::string &folder)> &work) {
@@ -342,6 +377,7 @@ class FullDeviceCaseTest : public testing::TestWithParam<Device> {
 
 TEST_P(FullDeviceCaseTest, QuerySeesOneSnapshotOfWhatHasNoBlockAndTheRest) { run_on_device(read_around_a_commit); }
 TEST_P(FullDeviceCaseTest, RetryWakesForWhatHadNoBlock) { run_on_device(retry_what_has_no_block); }
+TEST_P(FullDeviceCaseTest, RingOfCommitsGrowsAsFarAsThereIsRoom) { run_on_device(fill_the_ring); }
 TEST_P(FullDeviceCaseTest, LockIsInheritedFromTheDead) { run_on_device(inherit_on_a_full_disk); }
 
 std::string device_name(const testing::TestParamInfo<Device> &info) {

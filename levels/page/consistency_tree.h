@@ -56,6 +56,7 @@ class ConsistencyTree {
   void announce(PageId page) noexcept;
   // A commit of so many pages is not listed page by page in the commit log.
   [[nodiscard]] static bool is_wide(std::size_t pages) noexcept { return pages > kLogEntries / 2; }
+  [[nodiscard]] static std::size_t entries_of(std::size_t pages) noexcept { return is_wide(pages) ? 1 : pages; }
 
   // Sends versions home that no pin precedes, that are durable and stamped up to `up_to`, about `limit`. Returns how many went.
   std::size_t collect(std::size_t limit, std::uint64_t up_to = ~0ull) noexcept;

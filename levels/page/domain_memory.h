@@ -80,6 +80,13 @@ class DomainMemory {
   [[nodiscard]] CommitLogEntry &log_entry(std::uint64_t position) const noexcept {
     return log_[position % kLogEntries];
   }
+  // Room in the ring's file for so many entries behind the head; more than the ring has is all of it. kDiskFull, kIo. Once all of the ring has its room,
+  // which takes kLogEntries, nothing can fail any more. REQUIRES the domain lock. Async-signal-safe.
+  [[nodiscard]] Errc make_log_room(std::uint64_t entries) noexcept {
+    const std::uint64_t end = state_->log_head.load(std::memory_order_relaxed) % kLogEntries + entries;
+    // relaxed: others know less, never more
+    return end + kLogAhead <= log_room_.load(std::memory_order_relaxed) ? Errc::kOk : grow_log(end);
+  }
   // Brings the entries behind this position into memory and into this process, if the kernel can: who appends them holds the lock, and meeting a
   // page that nobody has touched costs 1 us in memory and 3 us in a file on a disk, for each process.
   void prepare_log(std::uint64_t position) noexcept {
@@ -210,6 +217,7 @@ class DomainMemory {
   [[nodiscard]] Errc refuse_anothers() noexcept;
   [[nodiscard]] Errc refuse_orphaned() noexcept;
   void begin_state() noexcept;
+  [[nodiscard]] Errc grow_log(std::uint64_t end) noexcept;
   void prepare_log_chunks(std::uint64_t position) noexcept;
   void close_rebuildable() noexcept;
   void remove_rebuildable_files() noexcept;
@@ -223,6 +231,7 @@ class DomainMemory {
   storage::Participant *participants_ = nullptr;
   VersionHead *version_heads_ = nullptr;
   CommitLogEntry *log_ = nullptr;
+  std::atomic<std::uint64_t> log_room_{0};  // DomainState::log_capacity, as this process has seen it
   // Entries before the first of these are in memory; once it has got to the second, all are, and it is beyond everything.
   std::atomic<std::uint64_t> log_prepared_{0}, log_all_prepared_{0};
   AccessEntry *accesses_ = nullptr;

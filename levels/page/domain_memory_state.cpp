@@ -100,6 +100,7 @@ void DomainMemory::begin_state() noexcept {
   state_->clock.store(1, std::memory_order_relaxed);
   state_->version_capacity.store(1, std::memory_order_relaxed);  // slot 0 means none
   state_->access_capacity = 1;
+  state_->log_capacity = kLogChunk;
   storage::store_life(&control_->header, state_->life);
   std::atomic_signal_fence(std::memory_order_seq_cst);  // death before this: made anew once more
   state_->magic = kStateMagic;
@@ -139,7 +140,31 @@ Errc DomainMemory::bound_state() noexcept {
   const std::uint64_t entries = items_of(accesses_file_, sizeof(AccessEntry));
   if (state_->access_capacity > entries || state_->access_capacity == 0)
     state_->access_capacity = static_cast<std::uint32_t>(std::max<std::uint64_t>(1, std::min(entries, kAccessesMax)));
-  return Errc::kOk;
+  // Every entry that the head has passed must have a place, and is written again.
+  if (state_->log_capacity < kLogChunk || state_->log_capacity > kLogEntries ||
+      state_->log_capacity < state_->log_head.load(std::memory_order_relaxed))
+    state_->log_capacity = kLogEntries;
+  const std::uint64_t log_bytes = state_->log_capacity * sizeof(CommitLogEntry);
+  Errc error = log_file_.grow(log_bytes);
+  if (error == Errc::kOk) error = platform::allocate_blocks(log_file_.fd(), 0, log_bytes);
+  return error == Errc::kOk ? error : fail(error, path("tmh.commits"));
+}
+
+// Twice as much each time, which is seldom: it takes a while on some disks, and the lock is held. Where there is no room for that, as much as this
+// commit needs.
+Errc DomainMemory::grow_log(std::uint64_t end) noexcept {
+  const auto grow_to = [this](std::uint64_t entries) {
+    const std::uint64_t wanted = std::min((entries + kLogChunk - 1) / kLogChunk * kLogChunk, kLogEntries);
+    if (wanted > state_->log_capacity) {
+      if (const Errc error = log_file_.grow(wanted * sizeof(CommitLogEntry)); error != Errc::kOk) return error;
+      state_->log_capacity = wanted;
+    }
+    log_room_.store(state_->log_capacity, std::memory_order_relaxed);
+    return Errc::kOk;
+  };
+  const std::uint64_t ahead = end + kLogAhead;
+  const Errc error = grow_to(ahead <= state_->log_capacity ? ahead : std::max(ahead, 2 * state_->log_capacity));
+  return error == Errc::kOk ? error : grow_to(end);
 }
 
 // Until the ring has come round since this process came: then all of it is there.
@@ -147,7 +172,9 @@ void DomainMemory::prepare_log_chunks(std::uint64_t position) noexcept {
   const std::uint64_t here = position / kLogChunk * kLogChunk;
   std::uint64_t prepared = log_prepared_.load(std::memory_order_relaxed);
   if (prepared == 0) log_all_prepared_.store(here + kLogEntries, std::memory_order_relaxed);
-  for (prepared = std::max(prepared, here); prepared <= position + kLogAhead; prepared += kLogChunk)
+  const std::uint64_t room = log_room_.load(std::memory_order_relaxed);
+  for (prepared = std::max(prepared, here); prepared <= position + kLogAhead && prepared % kLogEntries < room;
+       prepared += kLogChunk)
     (void)platform::populate(&log_entry(prepared), kLogChunk * sizeof(CommitLogEntry), true);
   if (prepared >= log_all_prepared_.load(std::memory_order_relaxed)) prepared = ~0ull;
   log_prepared_.store(prepared, std::memory_order_relaxed);
@@ -167,7 +194,7 @@ Errc DomainMemory::open_rebuildable() noexcept {
       {&version_heads_file_, "tmh.versions.head", sizeof(VersionHead), kVersionsMax * sizeof(VersionHead),
        Blocks::kAllocated},
       {&version_data_, "tmh.versions.data", kPageBytes, kVersionsMax * kPageBytes, Blocks::kSparse},
-      {&log_file_, "tmh.commits", kLogEntries * sizeof(CommitLogEntry), kLogEntries * sizeof(CommitLogEntry),
+      {&log_file_, "tmh.commits", kLogChunk * sizeof(CommitLogEntry), kLogEntries * sizeof(CommitLogEntry),
        Blocks::kAllocated},
       {&accesses_file_, "tmh.accesses", sizeof(AccessEntry), kAccessesMax * sizeof(AccessEntry), Blocks::kAllocated},
   };
@@ -181,6 +208,7 @@ Errc DomainMemory::open_rebuildable() noexcept {
   version_heads_ = reinterpret_cast<VersionHead *>(version_heads_file_.base());
   log_ = reinterpret_cast<CommitLogEntry *>(log_file_.base());
   log_prepared_.store(0, std::memory_order_relaxed);  // alone
+  log_room_.store(0, std::memory_order_relaxed);
   accesses_ = reinterpret_cast<AccessEntry *>(accesses_file_.base());
   if (participants_high() > storage::kParticipantsMax)  // damaged
     state_->participants_high.store(storage::kParticipantsMax, std::memory_order_relaxed);

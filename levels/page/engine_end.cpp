@@ -190,6 +190,8 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
   Errc error = allocate_blocks();
   lock();
   if (error == Errc::kOk && !failed_ && tree_.reserved() < writes_.size()) error = tree_.reserve(writes_.size());
+  // All of it: pages that go down meanwhile are announced in it, too.
+  if (error == Errc::kOk && !failed_) error = memory_.make_log_room(kLogEntries);
   if (error == Errc::kOk) {
     irrevocable_ = is_valid() && extend();
     if (!irrevocable_ && !failed_)
@@ -234,11 +236,15 @@ void Engine::plan_log() noexcept {
     log_->plan_write(write, address_of(write.page), clean_copy(write.page, local(write.page)));
 }
 
-// Takes the domain lock when there is room for the commit's log records. An error: not taken.
+// Takes the domain lock when there is room for what the commit enters into the ring, and for its log records. An error: not taken.
 Errc Engine::lock_with_log_space(storage::Lsn *log_end) noexcept {
   *log_end = 0;
   for (;;) {
     lock_when_turn_allows();
+    if (const Errc error = memory_.make_log_room(ConsistencyTree::entries_of(writes_.size())); error != Errc::kOk) {
+      unlock();
+      return error;
+    }
     if (log_ == nullptr) return Errc::kOk;
     const DurableLog::Room room = log_->room(writes_.size(), log_end);
     if (room == DurableLog::Room::kYes) return Errc::kOk;

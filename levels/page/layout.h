@@ -23,7 +23,7 @@ using storage::LineMask;
 using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
-inline constexpr std::uint32_t kStateVersion = 11;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kStateVersion = 12;  // changes with every change of what is in these files
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come for the lock.
@@ -82,7 +82,8 @@ struct alignas(64) DomainState {
   std::uint64_t levels;                 // tmh::Levels
   std::uint64_t recalls;                // pages that level 2 took from level 1, and gave back: under the lock
   std::uint64_t releases;
-  std::uint64_t reserved3_zero[2];
+  std::uint64_t log_capacity;  // entries of the commit log's ring that its file has; under the lock
+  std::uint64_t reserved3_zero;
   // line 4: under the lock. Deaths are counted once, though whoever counts may die: see Engine::reap().
   alignas(64) std::uint64_t reaped;  // participants that died, and were cleaned up after
   std::uint64_t reaped_next;         // what `reaped` becomes with the one that is being reaped
