@@ -29,7 +29,7 @@ class BadCallTest : public testing::Test {
     return options;
   }
   [[nodiscard]] Actor actor() const { return {folder_.path(), plain()}; }
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 TEST_F(BadCallTest, CallsThatNeedAnInstance) {
@@ -49,7 +49,7 @@ TEST_F(BadCallTest, CallsThatNeedAnInstance) {
 // What the refusal names is what helps.
 TEST_F(BadCallTest, SegmentsOfTwoDomainsAtOneAddressAreRefusedUntilOneIsRelocatable) {
   const Actor self = actor();
-  const TempFolder other_folder;
+  const MemoryFolder other_folder;
   const std::string remedy = "SegmentOptions::relocatable";
   Domain other = Domain::open(other_folder.path(), plain());
   for (const char *name : {"prices.db", "orders.db"}) {
@@ -75,7 +75,7 @@ TEST_F(BadCallTest, SegmentsOfTwoDomainsAtOneAddressAreRefusedUntilOneIsRelocata
 
 // A segment stays what it was made as.
 TEST_F(BadCallTest, SegmentOfAnotherDomainThatWasMadeAtTheSameAddressIsRefused) {
-  const TempFolder other_folder;
+  const MemoryFolder other_folder;
   expect_child("makes it", [&] { static_cast<void>(Domain::open(other_folder.path(), plain()).map("prices.db")); });
   const Actor self = actor();
   const Domain other = Domain::open(other_folder.path(), plain());
@@ -267,7 +267,7 @@ TEST_F(BadCallTest, LastHandleDroppedInsideAnInstanceRunsItsActionsAndNoOther) {
 
 TEST_F(BadCallTest, EndOfAClosedDomainLeavesAnothersInstanceItsActions) {
   const Actor self = actor();
-  const TempFolder other_folder;
+  const MemoryFolder other_folder;
   Domain other = Domain::open(other_folder.path(), plain());
   const Domain closed = other;
   other.close();

@@ -54,7 +54,7 @@ class BetweenAttemptsTest : public testing::Test {
     std::thread([&] { atomically(site, [&] { word(page).store(value); }); }).join();
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   Domain domain_;
   Segment segment_;
 };
@@ -270,7 +270,7 @@ TEST_F(BetweenAttemptsTest, ExceptionMadeOfAnAbortDoesNotLeave) {
 TEST_F(BetweenAttemptsTest, InstanceOfAnotherDomainIsRefusedAtEitherLevel) {
   expect_child("refuses", [&] {
     open();
-    const TempFolder elsewhere;
+    const MemoryFolder elsewhere;
     DomainOptions hybrid;
     hybrid.levels = Levels::kHybrid;
     const Domain other = Domain::open(elsewhere.path(), hybrid);
@@ -296,7 +296,7 @@ TEST_F(BetweenAttemptsTest, InstanceInAViewOfItsOwnSurvivesARefusedOneOfAnotherD
   expect_child("goes on", [&] {
     setenv("TMH_THREAD_VIEWS", "always", 1);
     open();
-    const TempFolder elsewhere;
+    const MemoryFolder elsewhere;
     DomainOptions hybrid;
     hybrid.levels = Levels::kHybrid;
     const Domain other = Domain::open(elsewhere.path(), hybrid);
@@ -351,7 +351,7 @@ TEST_F(BetweenAttemptsTest, ChildForkedInABodyRunsNoneOfItsActions) {
         atomically(domain_, body);
     } catch (const Error &) {
       if (child != 0) throw;
-      const TempFolder elsewhere;
+      const MemoryFolder elsewhere;
       const Domain own = Domain::open(elsewhere.path());
       atomically(own, [] {});
       _exit(actions);

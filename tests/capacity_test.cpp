@@ -89,7 +89,7 @@ class CapacityTest : public testing::Test {
       EXPECT_NE(text.find(line::capacity_values()), std::string::npos) << text;
     }
   }
-  const TempFolder folder_;
+  const MemoryFolder folder_;
 };
 
 TEST_F(CapacityTest, WrongValuesAreRefusedWithTheRightOnes) {

@@ -80,7 +80,7 @@ TEST(EndOfThreadTest, ThreadLocalObjectsRunInstancesAsTheyGo) {
   for (const char *const level : kLevels) {
     expect_child(level, [level] {
       setenv("TMH_THREAD_VIEWS", "always", 1);
-      const TempFolder folder;
+      const MemoryFolder folder;
       const Table table(folder.path(), Levels::kHybrid);
       const Site site(table.domain, level, level);
       std::thread([&] {
@@ -98,7 +98,7 @@ TEST(EndOfThreadTest, ThreadLocalObjectsRunInstancesAsTheyGo) {
 TEST(EndOfThreadTest, StaticObjectsRunInstancesAndCloseAtExit) {
   for (const char *const level : kLevels) {
     for (const Levels levels : {Levels::kHybrid, Levels::kPage}) {
-      const TempFolder folder;
+      const MemoryFolder folder;
       const pid_t child = fork();
       ASSERT_GE(child, 0);
       if (child == 0) {
@@ -169,7 +169,7 @@ TEST(EndOfThreadTest, ThreadsThatEndDuringExitTakeTheirObjectsAlong) {
 // The heir of the runner is whoever begins next.
 TEST(EndOfThreadTest, InstancesThatAreStillOpenAbort) {
   expect_child("open instances", [] {
-    const TempFolder folder;
+    const MemoryFolder folder;
     Table table(folder.path(), Levels::kHybrid);
     auto site = std::make_unique<Site>(table.domain, "site", "always");
     const std::function<void()> begins[] = {
@@ -213,7 +213,7 @@ TEST(EndOfThreadTest, InstancesThatAreStillOpenAbort) {
 
 TEST(EndOfThreadTest, ActionsRunWhereAThreadLocalObjectEndsTheirInstance) {
   expect_child("actions", [] {
-    const TempFolder folder;
+    const MemoryFolder folder;
     const Table table(folder.path(), Levels::kHybrid);
     int commits = 0, aborts = 0;
     for (const bool commits_it : {true, false}) {
@@ -237,7 +237,7 @@ TEST(EndOfThreadTest, ActionsRunWhereAThreadLocalObjectEndsTheirInstance) {
 // Instances that begin behind it, in destructors of the thread's keys, are others.
 TEST(EndOfThreadTest, ActionsOfAnInstanceThatStaysOpenNeverRun) {
   expect_child("actions", [] {
-    const TempFolder folder;
+    const MemoryFolder folder;
     const Table table(folder.path(), Levels::kHybrid);  // runs instances: the library's key for open ones is there
     static const Table *used;
     used = &table;
@@ -266,7 +266,7 @@ TEST(EndOfThreadTest, ActionsOfAnInstanceThatStaysOpenNeverRun) {
 // at any time between.
 TEST(EndOfThreadTest, AnInstanceOfLevelOneThatStaysOpenAbortsBeforeItsDomainCanClose) {
   expect_child("level 1", [] {
-    const TempFolder folder;
+    const MemoryFolder folder;
     DomainOptions options;
     options.levels = Levels::kHybrid;
     options.line = LineChoice::kSoftware;

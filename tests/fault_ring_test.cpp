@@ -17,7 +17,7 @@ class FaultRingTest : public testing::TestWithParam<std::tuple<Levels, std::uint
 TEST_P(FaultRingTest, AnInstanceMayTouchMorePagesThanItHolds) {
   const auto levels = std::get<0>(GetParam());
   const auto pages = std::get<1>(GetParam());
-  const TempFolder folder;
+  const MemoryFolder folder;
   DomainOptions options;
   options.levels = levels;
   const Domain domain = Domain::open(folder.path(), options);

@@ -83,7 +83,7 @@ class Desk {
     }).join();
   }
 
-  const TempFolder folder_;
+  const MemoryFolder folder_;
   Domain domain_;
   Segment segment_;
   std::unique_ptr<Site> lines_, pages_;

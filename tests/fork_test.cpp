@@ -68,7 +68,7 @@ void open_without_end(const std::string &folder, std::atomic<bool> *flag) {
 }
 
 TEST(ForkTest, AChildOpensADomainThoughAnotherThreadOfItsParentIsOpeningOne) {
-  const TempFolder folder, other;
+  const MemoryFolder folder, other;
   EXPECT_EQ(run_in_child("parent",
                          [&] {
                            const Shared<std::atomic<bool>> flag;
@@ -86,7 +86,7 @@ TEST(ForkTest, AChildOpensADomainThoughAnotherThreadOfItsParentIsOpeningOne) {
 }
 
 TEST(ForkTest, AChildDoesNotKeepItsDeadParentsFolderLocked) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const Shared<Turn> turn;
   const Shared<std::atomic<bool>> flag;
   EXPECT_EQ(run_in_child("parent",
@@ -120,7 +120,7 @@ struct Held {
 
 TEST(ForkTest, AChildThatExitsDestroysNoActionOfItsParents) {
   expect_child("parent", [] {
-    const TempFolder folder;
+    const MemoryFolder folder;
     const Domain domain = Domain::open(folder.path());
     atomically(domain, [] {
       auto held = std::make_shared<Held>();
@@ -143,7 +143,7 @@ bool is_locked(const std::string &folder) {
 
 // Forks wherever a thread that maps frees something; but before it has the folder's lock, where fork() waits for it.
 TEST(ForkTest, AChildLetsGoOfADomainThatAnotherThreadOfItsParentWasChanging) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   expect_child("parent", [&] {
     Domain domain = Domain::open(folder.path());
     Segment segments[] = {domain.map("a.raw", raw_segment()), domain.map("b.raw", raw_segment())};

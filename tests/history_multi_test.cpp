@@ -44,7 +44,7 @@ TEST_P(HistoryTest, RandomTransactionsAreSerializableWithConsistentViews) {
   const std::uint64_t steps = environment_number("TMH_HISTORY_STEPS", 300);
   const std::uint64_t first_seed = seed();
 
-  const TempFolder folder;
+  const TempFolder folder(place_for(mode));
   Recorder recorder(static_cast<std::uint32_t>(processes) + 2, 4'000 * steps + kEntriesPerStep);
   expect_child("set-up", [&] {
     Board board(folder.path(), options);

@@ -61,7 +61,7 @@ class HybridDeathTest : public testing::Test {
     EXPECT_EQ(committed(domain, words), 1U);
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 // Nobody waits under abort-lower, and a site that never goes to level 2 does not look after the dead there.
@@ -104,7 +104,7 @@ TEST_F(HybridDeathTest, MoveThatAnHeirCouldNotEndIsEndedByWhoeverAsks) {
 // Where loads take blocks (memory_folder()), a thread keeps what it has of a segment from one instance to the next. Another segment's words come
 // to where this one's were.
 TEST(HybridUnmapTest, SegmentThatIsMappedAgainIsValidatedByItsOwnWords) {
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   expect_child("remapper", [&] {
     const Domain domain = Domain::open(folder.path(), hybrid());
     const Site site(domain, "counts");

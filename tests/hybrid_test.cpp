@@ -58,7 +58,7 @@ struct Table {
 
 class HybridTest : public testing::Test {
  protected:
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 TEST_F(HybridTest, SmallInstanceCommitsAtLinesAndPagesSeeIt) {
@@ -282,7 +282,7 @@ TEST_F(HybridTest, EveryAskerIsAnsweredUnderEveryCrossPolicy) {
   for (const CrossPolicy cross :
        {CrossPolicy::kAbortLower, CrossPolicy::kAbortUpper, CrossPolicy::kRecallAndWait, CrossPolicy::kWaitForUpper}) {
     SCOPED_TRACE(to_string(cross));
-    const TempFolder folder;
+    const MemoryFolder folder;
     Shared<Turn> turn;
     Children children;
     children.spawn("pages", [&] {
@@ -312,7 +312,7 @@ TEST_F(HybridTest, EveryAskerIsAnsweredUnderEveryCrossPolicy) {
 TEST_F(HybridTest, RetryWaitsUntilAnotherProcessHasChangedWhatWasRead) {
   for (const char *escalation : {"never", "always"}) {
     SCOPED_TRACE(escalation);
-    const TempFolder folder;
+    const MemoryFolder folder;
     Shared<Turn> turn;
     Children children;
     children.spawn("taker", [&] {
@@ -425,7 +425,7 @@ TEST_F(HybridTest, LevelsOfADomainAreOneChoice) {
     atomically(site, [&] { ++same.word(0); });
     EXPECT_EQ(site.report().line_commits, 1U);
   });
-  const TempFolder other;
+  const MemoryFolder other;
   DomainOptions eager = hybrid();
   eager.detection = Detection::kEager;
   EXPECT_EQ(code_of([&] { (void)Domain::open(other.path(), eager); }), Errc::kLevelsMismatch);

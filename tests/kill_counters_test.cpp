@@ -115,6 +115,7 @@ class Battle {
  public:
   Battle(const Mode &mode, std::uint64_t first_seed, std::uint64_t kills, std::uint32_t step = platform::kStepCount)
       : options_(options_for(mode)),
+        folder_(place_for(mode)),
         kills_wanted_(kills),
         step_(step),
         random_(first_seed),

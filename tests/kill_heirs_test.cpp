@@ -54,7 +54,7 @@ std::uint64_t &word(const Segment &segment, std::uint64_t page) {
 // Turns: 1 heir runs, 2 owner has committed, 3 reader has a snapshot of that, 4 owner has committed again, 5 victim is dead, 6 heir has
 // repaired what it knows, 7 owner has seen its own commit.
 TEST(HeirsTest, ACheckpointSendsNoVersionHomeThatIsNotLinkedToItsPage) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string path = folder / "domain";
   const Shared<Turn> turn;
   Children children;
@@ -112,7 +112,7 @@ TEST(HeirsTest, ACheckpointSendsNoVersionHomeThatIsNotLinkedToItsPage) {
 
 TEST(HeirsTest, AProcessWithoutDescriptorsInheritsFromTheDead) {
   if (const std::string why = why_descriptors_must_stay(); !why.empty()) GTEST_SKIP() << why;
-  const TempFolder folder;
+  const MemoryFolder folder;
   DomainOptions options = durable();
   options.durability = Durability::kNone;
   const Shared<Turn> turn;
@@ -149,7 +149,7 @@ TEST(HeirsTest, AProcessWithoutDescriptorsInheritsFromTheDead) {
 TEST(HeirsTest, AProcessThatRunsAnotherProgramIsDead) {
   if (const int persona = personality(~0u); persona >= 0 && (persona & ADDR_NO_RANDOMIZE) != 0)
     GTEST_SKIP() << "addresses are not random in this process (setarch -R), so exec may leave the stack where it was";
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string path = folder / "domain";
   const Shared<Turn> turn;
   Children children;

@@ -76,7 +76,7 @@ TEST_P(KillHybridRecoveryTest, TheNextOpenFindsAPrefixWithAllThatWasAcknowledged
     for (const std::uint32_t passage : {1u, 2u, 7u}) {
       if (passage > 2 && step == static_cast<std::uint32_t>(Step::kLogFileMade)) continue;  // 3 MiB of log
       SCOPED_TRACE("passage " + std::to_string(passage) + (loses_memory ? ", shared memory is lost" : ""));
-      const TempFolder folder;
+      const MemoryFolder folder;
       const std::string path = folder / "domain";
       const Shared<std::atomic<std::uint64_t>> acknowledged;
       const ChildEnd end = run_in_child("victim", [&] {
@@ -114,7 +114,7 @@ std::atomic<Step> awaited_step;
 std::atomic<bool> at_step, goes_on;
 
 TEST_P(KillWhileLoggingTest, WhatWasAcknowledgedMeanwhileIsSalvaged) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string path = folder / "domain";
   const ChildEnd end = run_in_child("victim", [&] {
     auto *table = new Table(path, Durability::kBuffered);  // never closed

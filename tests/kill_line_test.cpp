@@ -107,7 +107,7 @@ class LineScene {
     if (planted_ != 0) platform::set_step_hook([](Step) { sched_yield(); });  // windows wide enough to be met
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   Shared<RigShared> shared_;
   Shared<CrowdState> state_;
   Recorder recorder_;

@@ -31,7 +31,8 @@ constexpr long kAimNs = 400'000;  // the kill falls somewhere in this time after
 
 class Battlefield {
  public:
-  Battlefield(const Mode &mode, std::uint64_t first_seed) : options_(options_for(mode)), random_(first_seed) {}
+  Battlefield(const Mode &mode, std::uint64_t first_seed)
+      : options_(options_for(mode)), random_(first_seed), folder_(place_for(mode)) {}
 
   void set_up() {
     Recorder recorder(1, kEntriesPerStep);

@@ -141,7 +141,7 @@ TEST_P(RegressionsModeTest, AVersionLinkedAgainByARepairHidesNoLaterCommit) {
 
 // Turns: 1 inheritor runs, 2 reader has read, 3 victim is dead, 4 table is rebuilt, 5 writer has ended, 6 reader has ended.
 TEST(RegressionsTest, EagerAccessesToASegmentUnknownToTheInheritorSurviveTheRebuild) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   DomainOptions options;
   options.detection = Detection::kEager;
   const Shared<Turn> turn;
@@ -216,7 +216,7 @@ void limit_descriptors(rlim_t count) {
 
 TEST(RegressionsTest, AnOpenerWithoutDescriptorsGetsAnErrorAndTheFilesInUseStay) {
   if (const std::string why = why_descriptors_must_stay(); !why.empty()) GTEST_SKIP() << why;
-  const TempFolder folder;
+  const MemoryFolder folder;
   const Shared<Turn> turn;
   const Shared<std::atomic<pid_t>> holder_pid;
   Children children;
@@ -277,7 +277,7 @@ TEST(RegressionsTest, AReclaimedPageStillConflictsAfterTheFaultRingOverflowed) {
   constexpr std::uint64_t kRead = 3, kWritten = 65'000;
   const Mode mode{"LazyKernelHot", Detection::kLazy, Tracking::kKernelHot};
   if (const std::string why = why_unavailable(mode); !why.empty()) GTEST_SKIP() << why;
-  const TempFolder folder;
+  const MemoryFolder folder;
   const DomainOptions options = options_for(mode);
   const Shared<Turn> turn;
   const Shared<std::atomic<bool>> reclaimed;
@@ -309,7 +309,7 @@ TEST(RegressionsTest, AReclaimedPageStillConflictsAfterTheFaultRingOverflowed) {
 TEST(RegressionsTest, MappingAHeapAndGrowingInsideInstancesBothFinish) {
   constexpr std::uint64_t kGrowths = 2000;
   constexpr int kMaps = 100, kHeaps = 25;
-  const TempFolder folder;
+  const MemoryFolder folder;
   expect_child("both threads", [&] {
     const Domain domain = Domain::open(folder.path());
     SegmentOptions growing = raw_segment(kPageBytes);
@@ -336,7 +336,7 @@ TEST(RegressionsTest, MappingAHeapAndGrowingInsideInstancesBothFinish) {
 
 TEST(RegressionsTest, AChildForkedDuringAGrowthDoesNotKeepTheFolderLocked) {
   constexpr int kForks = 20;
-  const TempFolder folder;
+  const MemoryFolder folder;
   expect_child("grower", [&] {
     const Domain domain = Domain::open(folder.path());
     SegmentOptions growing = raw_segment(kPageBytes);
@@ -364,7 +364,7 @@ TEST(RegressionsTest, AChildForkedDuringAGrowthDoesNotKeepTheFolderLocked) {
 }
 
 TEST(RegressionsTest, ABeginThatWaitsWhileAnotherThreadClosesIsRefused) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   expect_child("three threads", [&] {
     const Domain domain = Domain::open(folder.path());
     std::atomic<pid_t> closer_id{0}, beginner_id{0};
@@ -389,7 +389,7 @@ TEST(RegressionsTest, ABeginThatWaitsWhileAnotherThreadClosesIsRefused) {
 TEST(RegressionsTest, ARetryThatSleepsWhileAnotherThreadClosesIsRefused) {
   for (const char *escalation : {"never", "always"}) {
     SCOPED_TRACE(escalation);
-    const TempFolder folder;
+    const MemoryFolder folder;
     expect_child("two threads", [&] {
       DomainOptions options;
       options.levels = Levels::kHybrid;
@@ -413,7 +413,7 @@ TEST(RegressionsTest, ARetryThatSleepsWhileAnotherThreadClosesIsRefused) {
 }
 
 TEST(RegressionsTest, ALookAtTheCountersWhileAnotherThreadClosesIsRefused) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   expect_child("two threads", [&] {
     for (int i = 0; i < 50; ++i) {
       Domain domain = Domain::open(folder.path());

@@ -170,7 +170,7 @@ class Scene {
   Step step_;
   DomainOptions options_;
   std::size_t count_;
-  TempFolder folder_{memory_folder()};  // SIGKILL takes nothing from the page cache: no disk is needed
+  MemoryFolder folder_;  // SIGKILL takes nothing from the page cache: no disk is needed
   std::optional<Recorder> recorder_;
   Shared<CrowdState> state_;
   Children survivors_;

@@ -136,7 +136,7 @@ std::uint64_t recorded(const storage::LatencyTable &table) {
 }
 
 TEST(LatencyTable, WhatIsRecordedAfterLeavingLandsOnNobodysPage) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   storage::LatencyTable reader;
   ASSERT_EQ(reader.open(folder.path(), 9, 100, true), Errc::kOk);
   for (std::uint64_t round = 1; round <= 3; ++round) {  // from the second on the page is free when its owner has left
@@ -152,7 +152,7 @@ TEST(LatencyTable, WhatIsRecordedAfterLeavingLandsOnNobodysPage) {
 }
 
 TEST(LatencyTable, LeavingWaitsForThoseWhoRecord) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   storage::LatencyTable reader;
   ASSERT_EQ(reader.open(folder.path(), 9, 100, true), Errc::kOk);
   for (std::uint64_t round = 1; round <= 50; ++round) {

@@ -47,7 +47,7 @@ class LineCapacityTest : public testing::Test {
     return status == Status::kCommitted ? AbortCause::kNone : thread_.cause();
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   LineRig rig_{folder_.path(), 4u << 20};
   RigThread thread_{rig_};
 };

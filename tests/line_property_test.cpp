@@ -37,7 +37,7 @@ class PinnedAbove : public line::NobodyAbove {
 
 class LinePropertyTest : public testing::Test {
  protected:
-  TempFolder folder_;
+  MemoryFolder folder_;
   LineRig rig_{folder_.path()};
   PinnedAbove above_;
   RigThread thread_{rig_, above_};

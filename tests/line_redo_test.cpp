@@ -87,7 +87,7 @@ class LineRedoTest : public testing::Test {
       thread.store_long(reinterpret_cast<std::uintptr_t>(rig_.view()) + at, random(), bytes);
     }
   }
-  TempFolder folder_;
+  MemoryFolder folder_;
   LineRig rig_{folder_.path(), kBytes};
   CopyLog log_{rig_};
   line::SoftwareThread thread_{rig_.memory(), rig_.upper(), &log_};

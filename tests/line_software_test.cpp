@@ -25,7 +25,7 @@ class LineSoftwareTest : public testing::Test {
  protected:
   std::uint64_t &word(std::uint64_t line, std::uint64_t index = 0) { return rig_.words()[8 * line + index]; }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   LineRig rig_{folder_.path()};
   RigThread one_{rig_}, two_{rig_};
 };
@@ -58,7 +58,7 @@ TEST_F(LineSoftwareTest, AbandonedInstanceLeavesNothing) {
 TEST_F(LineSoftwareTest, StoreThroughANullPointerIsNoStoreToTheLineOfBefore) {
   Children children;
   const std::size_t child = children.spawn("stores", [] {
-    const TempFolder folder;
+    const MemoryFolder folder;
     LineRig rig(folder.path());
     RigThread thread(rig);
     thread.update([&] { thread.store(rig.words(), std::uint64_t{7}); });
@@ -107,7 +107,7 @@ TEST_F(LineSoftwareTest, OverwrittenReadAbortsTheCommit) {
 // The one before met a locked line, went on elsewhere, and its segment has gone.
 TEST(LineSegmentsTest, NewInstanceDoesNotWaitForALineOfAnEarlierOne) {
   expect_child("unmaps", [] {
-    const TempFolder folder;
+    const MemoryFolder folder;
     LineRig rig(folder.path());
     RigThread one(rig), two(rig);
     rig.word_of(rig.words()).store(line::locked_by(two.context_number()));
@@ -133,7 +133,7 @@ class Undertaker : public line::NobodyAbove {
 
 TEST(LineWaitTest, WhoHadNoProcessorMeanwhileLooksForTheDeadBeforeGivingUp) {
   expect_child("waits", [] {
-    const TempFolder folder;
+    const MemoryFolder folder;
     LineRig rig(folder.path());
     Undertaker undertaker(rig.word_of(rig.words()));
     RigThread dead(rig), one(rig, undertaker);

@@ -56,7 +56,7 @@ class LineThreadsTest : public testing::TestWithParam<ConflictPolicy> {
     for (std::thread &thread : threads) thread.join();
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   LineRig rig_{folder_.path()};
 };
 

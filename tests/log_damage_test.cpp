@@ -96,7 +96,7 @@ class LogDamageTest : public testing::Test {
 
   [[nodiscard]] std::size_t used() const { return rig_.end() + 512; }
 
-  TempFolder folder_{memory_folder()};
+  MemoryFolder folder_;
   LogRig rig_{folder_.path()};
   LogRig::Files files_;
   LogRig::Image start_ = rig_.home();
@@ -197,7 +197,7 @@ TEST_F(LogDamageTest, CheckpointFileWithBothSlotsDamagedIsCorrupt) {
 TEST(LogMutationTest, RandomMutationsOfALargeLog) {
   const std::uint64_t mutations = environment_number("TMH_LOG_MUTATIONS", 300 / std::min(slowdown(), 10U));
   std::mt19937_64 random(seed());
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   LogRig rig(folder.path());
   while (rig.end() < 5 * LogRig::kFileBytes / 2) {
     std::vector<LogRig::Write> writes(random() % (random() % 10 == 0 ? 4000 : 50));

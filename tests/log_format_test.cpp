@@ -159,7 +159,7 @@ TEST(LogFormatTest, WrongCheckpointFieldsUnderARightChecksumAreRefused) {
 }
 
 TEST(LogFormatTest, CheckpointFileKeepsTheSlotThatIsNotWritten) {
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   CheckpointV1 first = golden_checkpoint();
   CheckpointFile file;
   ASSERT_EQ(file.open(folder.path(), first.domain_id), Errc::kLogMissing);
@@ -209,8 +209,8 @@ TEST(LogFormatTest, FileNames) {
 }
 
 TEST(LogFormatTest, FilesAreMadeRecycledListedAndArchived) {
-  const TempFolder folder(memory_folder());
-  const TempFolder archive(memory_folder());
+  const MemoryFolder folder;
+  const MemoryFolder archive;
   const LogIdentity log{{1, 2}, kLogFileBytesMin};
   write_file(log_temporary_path(folder.path()), "left by a crash");
   for (std::uint64_t index = 0; index < 3; ++index) ASSERT_EQ(create_log_file(folder.path(), log, index), Errc::kOk);

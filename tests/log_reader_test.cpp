@@ -107,7 +107,7 @@ class LogReaderTest : public testing::Test {
     return header;
   }
 
-  TempFolder folder_{memory_folder()};
+  MemoryFolder folder_;
   LogRig rig_{folder_.path()};
 };
 
@@ -270,7 +270,7 @@ TEST_F(LogReaderTest, CutFileIsTheEndOrMissing) {
 }
 
 TEST_F(LogReaderTest, FilesOfAnArchiveAreRead) {
-  const TempFolder archive(memory_folder());
+  const MemoryFolder archive;
   fill_file();
   fill_file();
   commit_some(2);

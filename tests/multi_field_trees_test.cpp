@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, MultiFieldTreesTest, testing::ValuesIn(hybrid_mo
 template <class Trees>
 void MultiFieldTreesTest::every_transaction_happened_once() const {
   constexpr std::uint32_t kProcesses = 2, kThreads = 2, kWorkers = kProcesses * kThreads + 1, kSteps = 600;
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   struct Totals {
     std::atomic<std::uint64_t> line_commits, line_aborts, page_commits;
     std::atomic<std::uint32_t> ready;  // workers; they begin together
@@ -278,7 +278,7 @@ template <class Trees>
 void inserters_die() {
   constexpr int kKills = 12;
   const DomainOptions strict = options_for(kDurableHybridModes[0]);
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   const Shared<Acknowledged> acknowledged;
   const auto total = [&] {
     std::uint64_t steps = 0;

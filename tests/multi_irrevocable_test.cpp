@@ -209,7 +209,7 @@ TEST_P(MultiIrrevocableTest, EffectsHappenOncePerCommitInAStorm) {
   for (const char *policy : {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins", "strict"}) {
     const bool durable = std::string_view(policy) == "strict";
     if (durable && hybrid()) continue;  // refused
-    const TempFolder folder(memory_folder());
+    const MemoryFolder folder;
     const std::uint64_t effects_before = effects_->done.load();
     effects_->ready = 0;
     DomainOptions chosen = options(durable ? "" : policy);
@@ -359,7 +359,7 @@ TEST_P(HybridIrrevocableTest, AtLevelOneItGoesUp) {
 TEST_P(HybridIrrevocableTest, OutlivesMoreReleasesThanItFollows) {
   constexpr std::uint64_t kReleases = (1u << 16) + 100;
   for (const bool irrevocable : {true, false}) {
-    const TempFolder folder(memory_folder());
+    const MemoryFolder folder;
     effects_->ready = 0;
     Children children;
     children.spawn("long", [&] {

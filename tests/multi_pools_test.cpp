@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, MultiPoolsTest, testing::ValuesIn(kModes), mode_
 INSTANTIATE_TEST_SUITE_P(DurableModes, MultiPoolsTest, testing::ValuesIn(kDurableHybridModes), mode_name);
 
 TEST_P(MultiPoolsTest, NoBlockIsHandedOutTwice) {
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   const Shared<Will> will;
   static_cast<void>(seed());  // chosen and printed here, inherited by the children
   Children children;

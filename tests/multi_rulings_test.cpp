@@ -27,7 +27,7 @@ class RulingTest : public testing::TestWithParam<Ruling> {
 
   // `older_writes`: the older instance writes the page, else the younger one; the other one reads it.
   void play(bool older_writes) const {
-    const TempFolder folder;
+    const MemoryFolder folder;
     const DomainOptions options = options_for(kEagerMode, std::string(GetParam().policy) + ",fresh-age,backoff=none");
     const auto access = [](const Actor &self, bool writes) {
       if (writes) {

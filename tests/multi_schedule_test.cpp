@@ -61,7 +61,7 @@ class Scene {
   }
 
   const Planted planted_;
-  TempFolder folder_{memory_folder()};
+  MemoryFolder folder_;
   DomainOptions options_;
   Recorder recorder_{8, 100'000};
   Schedule schedule_;

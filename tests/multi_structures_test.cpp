@@ -172,7 +172,7 @@ class StructureRun {
 
   const Run run_;
   const std::uint64_t first_seed_;
-  TempFolder folder_{memory_folder()};
+  MemoryFolder folder_;
   DomainOptions options_;
   Recorder recorder_;
   Shared<RunState> state_;

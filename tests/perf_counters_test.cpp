@@ -108,7 +108,7 @@ struct Cell {
 };
 
 TEST(PerfProfile, InstancesCountAtTheLevelWhereTheyCommit) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   DomainOptions options;
   options.levels = Levels::kHybrid;
   const Domain domain = Domain::open(folder / "domain", options);

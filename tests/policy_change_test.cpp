@@ -47,7 +47,7 @@ class PolicyChangeTest : public testing::TestWithParam<Play> {
   }
   [[nodiscard]] Site site() const { return Site(domain_, "plays", GetParam().escalation); }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   Domain domain_;
   Word *words_ = nullptr;
 };

@@ -85,7 +85,7 @@ bool operator==(const storage::HeapCensus &a, const storage::HeapCensus &b) {
 
 class PoolsTest : public testing::Test {
  protected:
-  TempFolder folder_{memory_folder()};
+  MemoryFolder folder_;
 };
 
 TEST_F(PoolsTest, WhatAnAbortedInstanceAllocatedIsFreeAgain) {

@@ -141,7 +141,7 @@ class StaleRecordsTest : public testing::Test {
     }
     Tally tally;
     for (std::uint64_t image = 0; image < 60; ++image) {
-      const TempFolder to(memory_folder());
+      const MemoryFolder to;
       disk.build_image(to.path(), seed() + image);
       // Odd: the judge closes the domain unless its seed is a multiple of 3.
       judge(to.path(), promises, Model(), plan, 3 * (seed() + image), &tally);
@@ -152,7 +152,7 @@ class StaleRecordsTest : public testing::Test {
     return tally.findings;
   }
 
-  TempFolder folder_{memory_folder()};
+  MemoryFolder folder_;
   Journal journal_{1u << 16, 1u << 28};
   SimulatedDisk disk_{folder_.path()};
 };

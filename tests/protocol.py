@@ -104,11 +104,12 @@ def search(root, text, plant=0, show=False):
     """Returns (verdict: the first error or None, states, depth, seconds, steps of the error)."""
     macros, own = parse(text)
     macros["PLANT"] = str(plant)
+    model = os.path.abspath(os.path.join(root, "hierarchy/protocol.pml"))
     with tempfile.TemporaryDirectory() as folder:
         def run(*command, limit=None):
             return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=limit)
 
-        answer = run("spin", "-a", *[f"-D{name}={value}" for name, value in macros.items()], os.path.join(root, "hierarchy/protocol.pml"))
+        answer = run("spin", "-a", *[f"-D{name}={value}" for name, value in macros.items()], model)
         if not os.path.isfile(os.path.join(folder, "pan.c")) or "Error" in answer.stdout:
             return "spin: " + answer.stdout + answer.stderr, 0, 0, 0.0, ""
         large = bool(os.environ.get("TMH_LONG"))

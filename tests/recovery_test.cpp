@@ -84,7 +84,7 @@ TEST(RecoveryTest, EveryCrashLeavesAPrefixWithEverythingDurable) {
   static_cast<void>(seed());
   const bool holds = rc::check("prefix", [](std::uint64_t own_seed) {
     Random random(own_seed);
-    const TempFolder folder(memory_folder());
+    const MemoryFolder folder;
     LogRig rig(folder.path());
     const LogRig::Files base = rig.snapshot();
     for (int life = 0; life < 5; ++life) {
@@ -114,7 +114,7 @@ TEST(RecoveryTest, RecycledFilesAndABadCheckpointSlotLoseNothing) {
   static_cast<void>(seed());
   const bool holds = rc::check("recycled", [](std::uint64_t own_seed) {
     Random random(own_seed);
-    const TempFolder folder(memory_folder());
+    const MemoryFolder folder;
     LogRig rig(folder.path());
     for (int life = 0; life < 6; ++life) {
       for (auto steps = random() % 12; steps > 0; --steps) {
@@ -148,8 +148,8 @@ TEST(RecoveryTest, AnyPointInTimeIsRecoveredAndLivesOn) {
   static_cast<void>(seed());
   const bool holds = rc::check("point in time", [](std::uint64_t own_seed) {
     Random random(own_seed);
-    const TempFolder folder(memory_folder());
-    const TempFolder archive(memory_folder());
+    const MemoryFolder folder;
+    const MemoryFolder archive;
     LogRig rig(folder.path());
     const LogRig::Files base = rig.snapshot();
     rig.commit({{0, 0, 0, 1}});
@@ -203,7 +203,7 @@ TEST(RecoveryTest, AnyPointInTimeIsRecoveredAndLivesOn) {
 }
 
 TEST(RecoveryTest, CleanDomainIsOpenedWithoutReplay) {
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   LogRig rig(folder.path());
   rig.commit({{1, 2, 3, 4}});
   rig.checkpoint(true);
@@ -221,7 +221,7 @@ TEST(RecoveryTest, CleanDomainIsOpenedWithoutReplay) {
 
 // A checkpoint that says clean and is older than the log: the newer slot was lost. Trusting it would lose transactions.
 TEST(RecoveryTest, OlderCleanCheckpointIsNotTrusted) {
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   LogRig rig(folder.path());
   rig.commit({{0, 0, 0, 1}});
   rig.checkpoint(true);
@@ -238,7 +238,7 @@ TEST(RecoveryTest, OlderCleanCheckpointIsNotTrusted) {
 }
 
 TEST(RecoveryTest, RecordBehindACleanEndIsDamage) {
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   LogRig rig(folder.path());
   rig.commit({{0, 0, 0, 1}});
   rig.checkpoint(true);
@@ -271,7 +271,7 @@ class CutRecoveryTest : public testing::Test {
   }
   void TearDown() override { platform::set_disk_hook(nullptr); }
 
-  TempFolder folder_{memory_folder()};
+  MemoryFolder folder_;
   LogRig rig_{folder_.path()};
   LogRig::Files files_;
 };
@@ -327,7 +327,7 @@ TEST(RecoveryTest, PageThatDoesNotExistIsDamageAndNothingIsStored) {
   for (const LogRig::Write wrong :
        {LogRig::Write{0, LogRig::kPages, 0, 1}, LogRig::Write{2, 0, 0, 1}, LogRig::Write{255, 0, 0, 1},
         LogRig::Write{1000, 0, 0, 1}, LogRig::Write{1, (1ull << 40) - 1, 0, 1}}) {
-    const TempFolder folder(memory_folder());
+    const MemoryFolder folder;
     LogRig rig(folder.path());
     rig.commit({{0, 0, 0, 1}});
     rig.commit({wrong});
@@ -339,7 +339,7 @@ TEST(RecoveryTest, PageThatDoesNotExistIsDamageAndNothingIsStored) {
 }
 
 TEST(RecoveryTest, ShortOrMissingDataFileIsAnError) {
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   LogRig rig(folder.path());
   rig.commit({{1, 0, 0, 1}});
   RecoveryReport report;
@@ -354,7 +354,7 @@ TEST(RecoveryTest, ShortOrMissingDataFileIsAnError) {
 }
 
 TEST(RecoveryTest, PointBeforeTheCheckpointIsABadArgument) {
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   LogRig rig(folder.path());
   rig.commit({{1, 0, 0, 1}});
   rig.checkpoint();
@@ -366,7 +366,7 @@ TEST(RecoveryTest, PointBeforeTheCheckpointIsABadArgument) {
 
 // Damage behind the point in time that is asked for does not matter; in front of it, it does.
 TEST(RecoveryTest, PointInTimeBeforeTheDamageIsRecovered) {
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   LogRig rig(folder.path());
   for (std::uint32_t i = 0; i < 6; ++i) rig.commit({{0, 0, i, i + 1}});
   rig.sync();
@@ -414,7 +414,7 @@ TEST(RecoveryTest, FullDiskIsAnErrorAndNotASignal) {
 }
 
 TEST(RecoveryTest, ProgressIsToldOnlyWhenItTakesLong) {
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   LogRig rig(folder.path());
   rig.commit({{1, 0, 0, 1}});
   RecoveryOptions options;

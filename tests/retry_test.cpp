@@ -95,7 +95,7 @@ class RetryTest : public testing::TestWithParam<Play> {
   [[nodiscard]] Word &one() const { return *one_; }
   [[nodiscard]] Word &two() const { return *two_; }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   Domain domain_;
   Segment first_, second_;
   std::atomic<int> runs_{0};

@@ -75,7 +75,7 @@ class RtmHeapTest : public testing::Test {
   void SetUp() override {
     if (const std::string why = why_no_rtm(); !why.empty()) GTEST_SKIP() << why;
   }
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 TEST_F(RtmHeapTest, BlocksComeAndGoInHardware) {

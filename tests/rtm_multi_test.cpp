@@ -26,7 +26,7 @@ class RtmMultiTest : public testing::Test {
   void SetUp() override {
     if (const std::string why = why_no_rtm(); !why.empty()) GTEST_SKIP() << why;
   }
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 class Draw {
@@ -176,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, RtmHistoryTest, testing::ValuesIn(std::begin(kMo
 
 // A query has seen nothing of what happened to page 1; then it must not see what happened after that, to page 0, in RTM.
 std::uint64_t effect_without_cause(bool plants) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   Shared<Turn> turn;
   Shared<std::atomic<std::uint64_t>> cause, effect;
   Children children;
@@ -214,7 +214,7 @@ TEST_F(RtmMultiTest, QueriesSeeNoEffectWithoutItsCause) {
 // Two processes count in turn, one in RTM, the other at level 2 or on software lines. Returns what was counted of 40.
 std::uint64_t count_in_turn(bool plants, bool at_pages) {
   constexpr std::uint32_t kTurns = 40;
-  const TempFolder folder;
+  const MemoryFolder folder;
   Shared<Turn> turn;
   Children children;
   for (std::uint32_t player = 0; player < 2; ++player) {
@@ -288,7 +288,7 @@ TEST_P(RtmRecallTest, PageIsTakenFromAHolderWithoutItsHelp) {
   const Holder state = GetParam();
   // Between two transactions, where they are emulated: who is stopped within a commit, which is no instant then, stops everybody's.
   const bool stops_itself = state == Holder::kStopped && environment_number("TMH_RTM_STOPS_ITSELF", 0) != 0;
-  const TempFolder folder;
+  const MemoryFolder folder;
   Shared<std::atomic<std::uint64_t>> counted;
   Shared<std::atomic<bool>> holds, stop;
   Children children;

@@ -26,7 +26,7 @@ class RtmTest : public testing::Test {
   void SetUp() override {
     if (const std::string why = why_no_rtm(); !why.empty()) GTEST_SKIP() << why;
   }
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 TEST_F(RtmTest, PlainBodyCommitsInHardwareAndPagesSeeIt) {
@@ -59,7 +59,7 @@ TEST_F(RtmTest, ResultsAreReturnedByValue) {
 
 TEST_F(RtmTest, InstrumentedBodyRunsInHardwareOnlyWhenRtmIsDemanded) {
   for (const LineChoice choice : {LineChoice::kAuto, LineChoice::kRtm, LineChoice::kSoftware}) {
-    const TempFolder folder;
+    const MemoryFolder folder;
     const RtmTable table(folder.path(), hybrid_options(choice));
     const Site site(table.domain, "instrumented");
     for (int i = 0; i < 200; ++i) atomically(site, [&] { ++table.shared(2); });
@@ -136,7 +136,7 @@ TEST_F(RtmTest, WhatOnlyLevelTwoCanDoRunsThere) {
 }
 
 TEST_F(RtmTest, InsideAnotherDomainsInstanceItIsRefused) {
-  const TempFolder other_folder;
+  const MemoryFolder other_folder;
   const RtmTable table(folder_.path());
   const Domain other = Domain::open(other_folder.path(), hybrid_options());
   const Site site = table.plain_site();

@@ -35,7 +35,7 @@ class SegmentFilesTest : public testing::Test {
                                       "tmh.home.-1", "tmh.home.1x",  "tmh.home.1.ne", "tmh.home.new",
                                       "tmh.home",    "tmh.pages.1",  "a.tmh.home.1",  "tmh.home.4294967296",
                                       "tmh.home. 1"};
-  TempFolder folder_{memory_folder()};
+  MemoryFolder folder_;
 };
 
 TEST_F(SegmentFilesTest, ThoseOfEverySegmentGoAndNoOthers) {

@@ -69,7 +69,7 @@ class ThreadHistoryTest : public testing::TestWithParam<std::size_t> {
     static_cast<void>(seed());  // chosen and printed here, inherited by the children
   }
   [[nodiscard]] const Mode &mode() const { return kModes[GetParam()]; }
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 TEST_P(ThreadHistoryTest, ThreadsAndProcessesAreSerializableWithConsistentViews) {

@@ -35,7 +35,7 @@ class ThreadViewsTest : public testing::TestWithParam<std::size_t> {
     if (const std::string why = why_unavailable(mode()); !why.empty()) GTEST_SKIP() << why;
   }
   [[nodiscard]] const Mode &mode() const { return kModes[GetParam()]; }
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 TEST_P(ThreadViewsTest, InstancesOfTwoThreadsOverlap) {
@@ -410,7 +410,7 @@ std::string mode_of(const testing::TestParamInfo<std::size_t> &info) { return kM
 INSTANTIATE_TEST_SUITE_P(Modes, ThreadViewsTest, testing::Range(std::size_t{0}, std::size(kModes)), mode_of);
 
 TEST(ThreadViewBodies, AreInstrumentedInHybridDomainsAndPlainInPageDomainsUnlessSaid) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   DomainOptions options;
   options.thread_views = ThreadViewUse::kAlways;
   const Table table(folder.path(), options);

@@ -127,7 +127,7 @@ class Corpus {
   }
 
  private:
-  TempFolder folder_{memory_folder()};
+  MemoryFolder folder_;
   LogRig rig_{folder_.path()};
   LogRig::Files files_;
   std::string log_;

@@ -87,7 +87,7 @@ class ToolKillStuck : public ::testing::Test {
     ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children_.pid(child)), &info, WSTOPPED | WNOWAIT), 0);
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   Shared<Flags> flags_;
   Children children_;
 };

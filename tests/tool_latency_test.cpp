@@ -53,7 +53,7 @@ class LatencyOfDomain : public ::testing::Test {
     if (exit_code == 0) expect_valid("stat", document.dump());
     return document;
   }
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 TEST_F(LatencyOfDomain, FullCountsEveryAttemptByLevelAndOutcome) {

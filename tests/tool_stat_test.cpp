@@ -47,7 +47,7 @@ class ToolStat : public ::testing::Test {
     expect_valid("stat", document.dump());
     return document;
   }
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 TEST_F(ToolStat, TotalsAreTheLibrarysAndTheReaderJoinsNothing) {
@@ -281,7 +281,7 @@ std::set<std::string> completed(const std::vector<std::string> &words, const std
 
 TEST(ToolCompletion, BashCompletesSubcommandsOptionsAndFolders) {
   if (access("/bin/bash", X_OK) != 0) GTEST_SKIP() << "/bin/bash is not there";
-  const TempFolder folder;
+  const MemoryFolder folder;
   fs::create_directory(folder / "a shop");
   using Set = std::set<std::string>;
   EXPECT_EQ(completed({"ch"}, folder.path()), (Set{"checkpoint", "check"}));

@@ -228,7 +228,7 @@ class ToolTop : public ::testing::Test {
     words.insert(words.begin(), {"top", domain(), "--interval", "0.01"});
     return run_tmh(words);
   }
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 TEST_F(ToolTop, BatchShowsTheProcessesOfALiveDomainAndJoinsNothing) {

@@ -55,7 +55,7 @@ class ToolTrace : public ::testing::Test {
     return count;
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 struct Cell {

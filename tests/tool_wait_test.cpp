@@ -51,7 +51,7 @@ class ToolWait : public ::testing::TestWithParam<std::pair<platform::Step, const
   }
   [[nodiscard]] std::string domain() const { return folder_ / "domain"; }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   Children children_;
   std::size_t child_ = 0;
 };

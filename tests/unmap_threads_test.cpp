@@ -91,7 +91,7 @@ class UnmapThreadsTest : public testing::TestWithParam<Play> {
     }
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   Domain domain_;
   Segment first_, second_;
   std::pair<Word *, Word *> words_;

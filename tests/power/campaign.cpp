@@ -83,7 +83,7 @@ class Walk {
       promises_.apply(recording_.entries[done_]);
     }
     promises_.advance(&model_);
-    const TempFolder image(memory_folder());
+    const MemoryFolder image;
     disk_.build_image(image.path(), cut.image_seed);
     JudgePlan judge_plan = plan_.judge;
     judge_plan.depth = nested ? plan_.depth : 0;

@@ -102,7 +102,7 @@ void judge_life(SimulatedDisk *disk, const Journal &journal, const Promises &pro
       now.apply(entries[done]);
     }
     now.advance(&at);
-    const TempFolder image(memory_folder());
+    const MemoryFolder image;
     const std::uint64_t image_seed = random();
     disk->build_image(image.path(), image_seed);
     const std::uint64_t before = tally->findings;

@@ -193,7 +193,7 @@ void Crowd::audit(const std::string &when) {
 
 Recording record_run(const RunPlan &plan, std::uint64_t seed) {
   Recording recording;
-  const TempFolder folder(memory_folder());  // the disk is the simulated one
+  const MemoryFolder folder;  // the disk is the simulated one
   recording.folder = folder.path();
   recording.journal = std::make_shared<Journal>(4 * plan.entries + (1u << 16), 2ull << 30);
   Journal &journal = *recording.journal;

@@ -2,6 +2,7 @@
 #include "tests/support/modes.h"
 
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <ostream>
 
@@ -25,6 +26,10 @@ DomainOptions options_for(const Mode &mode, const std::string &policy) {
   return options;
 }
 
+std::string place_for(const Mode &mode) {
+  return mode.durability == Durability::kNone ? memory_folder() : std::filesystem::temp_directory_path().string();
+}
+
 std::string why_unavailable(const Mode &mode) {
   static std::map<std::string, std::string> known;
   if (const auto found = known.find(mode.name); found != known.end()) return found->second;
@@ -33,7 +38,7 @@ std::string why_unavailable(const Mode &mode) {
   };
   Shared<Answer> answer;
   expect_child(std::string("probe of ") + mode.name, [&] {
-    const TempFolder folder;
+    const TempFolder folder(place_for(mode));
     try {
       Domain domain = Domain::open(folder.path(), options_for(mode));
       domain.close();

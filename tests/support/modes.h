@@ -40,6 +40,9 @@ inline constexpr Mode kDurableHybridModes[] = {
 
 [[nodiscard]] DomainOptions options_for(const Mode &mode, const std::string &policy = "");
 
+// Where a domain of that mode lies: durable ones on the disk, whose syncs they wait for; others in memory.
+[[nodiscard]] std::string place_for(const Mode &mode);
+
 // Why this machine cannot run `mode` (the library's own sentence), empty when it can. Asked once per mode, in a child.
 [[nodiscard]] std::string why_unavailable(const Mode &mode);
 

@@ -52,7 +52,7 @@ class ModeTest : public testing::TestWithParam<Mode> {
   using Role = std::function<void(Actor &, Turn &)>;
   void run_pair(const std::string &policy, const Role &one, const Role &two) const;
 
-  TempFolder folder_;
+  TempFolder folder_{place_for(GetParam())};
 };
 
 // Expects `call` to throw Error(code) whose text contains `part`.

@@ -25,8 +25,13 @@ class TempFolder {
   pid_t owner_;
 };
 
-// Memory where there is enough (1 GiB in /dev/shm), else the usual place: for tests that sync thousands of times and ask nothing of the disk.
+// Memory where there is enough (1 GiB in /dev/shm), else the usual place: for tests that ask nothing of the disk.
 [[nodiscard]] std::string memory_folder();
+
+class MemoryFolder : public TempFolder {
+ public:
+  MemoryFolder() : TempFolder(memory_folder()) {}
+};
 
 // The file as bytes, or its first bytes_max ones; throws when it cannot be read.
 [[nodiscard]] std::string read_file(const std::string &path, std::size_t bytes_max = SIZE_MAX);
