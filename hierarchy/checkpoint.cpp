@@ -272,6 +272,12 @@ Errc forget_life(const std::string &control) noexcept {
   return done ? Errc::kOk : platform::fail_errno(Errc::kIo, control);
 }
 
+// A segment's file, as its name says: in the domain's folder. Another one would have the same name in the copy: not copied, but shared with it.
+bool lies_inside(const std::string &name) {
+  const std::filesystem::path path(name);
+  return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
+}
+
 Errc lengthen(const std::string &path, std::uint64_t bytes) noexcept {
   platform::FileDescriptor file;
   if (const Errc error = platform::open_regular(path, O_RDWR, &file); error != Errc::kOk) return error;
@@ -337,7 +343,7 @@ class LogCopies {
 Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
   for (storage::SegmentRecordV1 &record : memory_.control().segments) {
     if (storage::state_of(record) == 0) continue;
-    if (record.name[0] == '/')
+    if (!lies_inside(record.name))
       return fail(Errc::kBadArgument,
                   std::string(record.name) + ": a segment outside the folder cannot be copied into one");
     const std::string to = folder + "/" + record.name;
