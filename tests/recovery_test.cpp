@@ -247,6 +247,64 @@ TEST(RecoveryTest, RecordBehindACleanEndIsDamage) {
   EXPECT_EQ(rig.recover(&report), Errc::kLogDamaged);
 }
 
+// A folder that was copied when it was closed, and the log of what came later: from the archive, or into the folder.
+TEST(RecoveryTest, DamageBehindACopyOfAClosedDomainIsDamage) {
+  for (const bool is_archived : {true, false}) {
+    const TempFolder folder(memory_folder());
+    const TempFolder archive(memory_folder());
+    LogRig rig(folder.path());
+    rig.commit({{0, 0, 0, 1}});
+    rig.checkpoint(true);
+    LogRig::Files copy = rig.snapshot();
+    RecoveryReport report;
+    expect_recovery(rig, &report);
+    for (std::uint32_t i = 0; i < 6; ++i) rig.commit({{0, 0, i, i + 2}});
+    rig.sync();
+    rig.commit({{0, 0, 9, 9}});
+    patch_file(rig.log_path(0), rig.transactions()[3].begin + 70, "xx");
+    const std::string log = read_file(rig.log_path(0));
+    RecoveryOptions options;
+    if (is_archived) {
+      write_file(archive / log_file_name(0), log);
+      options.log_folder = archive.path();
+    } else {
+      copy[log_file_name(0)] = log;
+    }
+    rig.restore(copy);
+    EXPECT_EQ(rig.recover_only(&report, options), Errc::kLogDamaged);
+    EXPECT_NE(platform::failure_detail().find(std::to_string(rig.transactions()[3].begin)), std::string::npos);
+    EXPECT_EQ(rig.home(), rig.expected(1)) << "nothing is stored";
+  }
+}
+
+TEST(RecoveryTest, AGapBehindACopyOfAClosedDomainIsDamage) {
+  const TempFolder folder(memory_folder());
+  const TempFolder archive(memory_folder());
+  LogRig rig(folder.path());
+  rig.commit({{0, 0, 0, 1}});
+  rig.checkpoint(true);
+  const LogRig::Files copy = rig.snapshot();
+  RecoveryReport report;
+  expect_recovery(rig, &report);
+  Random random(1);
+  while (rig.end() < 3 * LogRig::kFileBytes / 2) rig.commit(any_writes(random, 8000));
+  rig.sync();
+  rig.commit({{0, 0, 9, 9}});
+  const LogRig::Files later = rig.snapshot();
+  LogRig::Files mixed = copy;  // the later log, but for what the copy has itself
+  mixed[log_file_name(1)] = later.at(log_file_name(1));
+  rig.restore(mixed);
+  EXPECT_EQ(rig.recover_only(&report), Errc::kLogDamaged);
+  rig.restore(copy);
+  write_file(archive / log_file_name(1), later.at(log_file_name(1)));
+  RecoveryOptions options;
+  options.log_folder = archive.path();
+  EXPECT_EQ(rig.recover_only(&report, options), Errc::kLogDamaged);
+  write_file(archive / log_file_name(0), later.at(log_file_name(0)));
+  ASSERT_EQ(rig.recover_only(&report, options), Errc::kOk) << platform::failure_detail();
+  EXPECT_EQ(rig.home(), rig.expected());
+}
+
 // --- recovery that is cut ---------------------------------------------------------------------------------------------------------
 
 std::atomic<int> g_operations_left;
