@@ -443,6 +443,31 @@ TEST(RecoveryTest, PointInTimeBeforeTheDamageIsRecovered) {
   EXPECT_EQ(rig.home(), rig.expected(3)) << "and stays recovered";
 }
 
+// Both have it, and one holds the beginning of the other: a backup that is older than the archived file, or younger than the copy of it.
+TEST(RecoveryTest, OfTwoCopiesOfALogFileTheFullerOneIsRead) {
+  for (const bool is_backup_older : {true, false}) {
+    const TempFolder folder(memory_folder());
+    const TempFolder archive(memory_folder());
+    LogRig rig(folder.path());
+    rig.commit({{0, 0, 0, 1}});
+    rig.sync();
+    const LogRig::Files older = rig.snapshot();
+    rig.commit({{0, 0, 0, 2}});
+    rig.sync();
+    rig.checkpoint();
+    rig.commit({{0, 0, 1, 3}});
+    rig.sync();
+    const LogRig::Files younger = rig.snapshot();
+    write_file(archive / log_file_name(0), (is_backup_older ? younger : older).at(log_file_name(0)));
+    rig.restore(is_backup_older ? older : younger);
+    RecoveryOptions options;
+    options.log_folder = archive.path();
+    RecoveryReport report;
+    expect_recovery(rig, &report, options);
+    EXPECT_EQ(rig.home(), rig.expected());
+  }
+}
+
 TEST(RecoveryTest, FullDiskIsAnErrorAndNotASignal) {
   const TempFolder folder;
   if (mount("tmh-test", folder.path().c_str(), "tmpfs", 0, "size=2m") != 0)
