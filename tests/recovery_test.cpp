@@ -468,6 +468,24 @@ TEST(RecoveryTest, OfTwoCopiesOfALogFileTheFullerOneIsRead) {
   }
 }
 
+// The name of a log file promises that it is whole, also when it was restored from an archive that was copied in part.
+TEST(RecoveryTest, AShortLogFileFromTheArchiveIsMadeWhole) {
+  const TempFolder folder(memory_folder());
+  const TempFolder archive(memory_folder());
+  LogRig rig(folder.path());
+  rig.commit({{0, 0, 0, 1}});
+  rig.sync();
+  const std::string log = rig.log_path(0);
+  write_file(archive / log_file_name(0), read_file(log).substr(0, 3 * 4096));
+  fs::remove(log);
+  RecoveryOptions options;
+  options.log_folder = archive.path();
+  RecoveryReport report;
+  ASSERT_EQ(rig.recover_only(&report, options), Errc::kOk) << platform::failure_detail();
+  EXPECT_EQ(report.transactions, 1u);
+  EXPECT_EQ(verify_log_file(log, rig.identity(), 0), Errc::kOk) << platform::failure_detail();
+}
+
 TEST(RecoveryTest, FullDiskIsAnErrorAndNotASignal) {
   const TempFolder folder;
   if (mount("tmh-test", folder.path().c_str(), "tmpfs", 0, "size=2m") != 0)

@@ -273,7 +273,11 @@ Errc Recovery::mend_file(Lsn next_lsn) {
   if (const Errc error = source_.file_at(next_lsn, &file); error != Errc::kOk) return error;
   if (!file->exists) return Errc::kOk;
   const std::string path = log_file_path(folder_, index);
-  if (file->path != path) return in_use ? copy_log_file(options_.log_folder, folder_, index) : Errc::kOk;
+  if (file->path != path) {
+    if (!in_use) return Errc::kOk;
+    // Of an archive that was copied in part, this may be a part of a file.
+    if (const Errc error = copy_log_file(options_.log_folder, folder_, index); error != Errc::kOk) return error;
+  }
   const Errc found = verify_log_file(path, log_, index);
   if (found != Errc::kShortFile && found != Errc::kCorrupt) return found;
   if (in_use) return make_whole(path, index);
