@@ -486,6 +486,28 @@ TEST(RecoveryTest, AShortLogFileFromTheArchiveIsMadeWhole) {
   EXPECT_EQ(verify_log_file(log, rig.identity(), 0), Errc::kOk) << platform::failure_detail();
 }
 
+// Whoever died of it, or does not know whether it came to its end, asks for the same again.
+TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
+  const TempFolder folder(memory_folder());
+  LogRig rig(folder.path());
+  for (std::uint32_t i = 0; i < 3; ++i) rig.commit({{0, 0, i, i + 1}});
+  rig.sync();
+  RecoveryOptions until;
+  until.until_lsn = rig.transactions()[0].end;
+  RecoveryReport report;
+  for (int times = 0; times < 3; ++times) {
+    EXPECT_EQ(rig.recover_only(&report, until), Errc::kOk) << times << ": " << platform::failure_detail();
+    EXPECT_EQ(rig.home(), rig.expected(1));
+  }
+  RecoveryOptions earlier;
+  earlier.until_lsn = rig.transactions()[0].begin;
+  EXPECT_EQ(rig.recover_only(&report, earlier), Errc::kBadArgument);
+  expect_recovery(rig, &report, until);
+  rig.keep(1);
+  expect_recovery(rig, &report, until);
+  EXPECT_EQ(rig.home(), rig.expected());
+}
+
 TEST(RecoveryTest, FullDiskIsAnErrorAndNotASignal) {
   const TempFolder folder;
   if (mount("tmh-test", folder.path().c_str(), "tmpfs", 0, "size=2m") != 0)

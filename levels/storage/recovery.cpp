@@ -87,7 +87,7 @@ class Recovery {
     *report_ = {};
     report_->start_lsn = from_.lsn;
     report_->last_stamp = from_.stamp;
-    if (options_.until_lsn < from_.lsn)
+    if (options_.until_lsn < held_end())
       return fail(Errc::kBadArgument, "until LSN " + std::to_string(options_.until_lsn) +
                                           ": the data files hold everything up to LSN " + std::to_string(from_.lsn));
     if (const Errc error = source_.open(); error != Errc::kOk) return error;
@@ -109,6 +109,12 @@ class Recovery {
   void open_generation(const RecordView &record);
   [[nodiscard]] bool is_beyond(const RecordHeaderV1 &header) const noexcept {
     return header.lsn + header.length > options_.until_lsn || header.time_ns > options_.until_time_ns;
+  }
+  // Behind the last record in front of the checkpoint. A recovery's lies in the block behind it, also that of the same point in time.
+  [[nodiscard]] Lsn held_end() const noexcept {
+    const bool is_recoverys =
+        from_.previous_generation != 0 && open_position(from_.previous_end, log_.file_bytes) == from_.lsn;
+    return is_recoverys ? from_.previous_end : from_.lsn;
   }
   [[nodiscard]] Errc store();
   [[nodiscard]] Errc mark();
