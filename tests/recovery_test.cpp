@@ -443,6 +443,58 @@ TEST(RecoveryTest, PointInTimeBeforeTheDamageIsRecovered) {
   EXPECT_EQ(rig.home(), rig.expected(3)) << "and stays recovered";
 }
 
+// Whoever died of it, or does not know whether it came to its end, asks for the same again.
+TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
+  const TempFolder folder(memory_folder());
+  LogRig rig(folder.path());
+  for (std::uint32_t i = 0; i < 3; ++i) rig.commit({{0, 0, i, i + 1}});
+  rig.sync();
+  RecoveryOptions until;
+  until.until_lsn = rig.transactions()[0].end;
+  RecoveryReport report;
+  for (int times = 0; times < 3; ++times) {
+    EXPECT_EQ(rig.recover_only(&report, until), Errc::kOk) << times << ": " << platform::failure_detail();
+    EXPECT_EQ(rig.home(), rig.expected(1));
+  }
+  RecoveryOptions earlier;
+  earlier.until_lsn = rig.transactions()[0].begin;
+  EXPECT_EQ(rig.recover_only(&report, earlier), Errc::kBadArgument);
+  expect_recovery(rig, &report, until);
+  rig.keep(1);
+  expect_recovery(rig, &report, until);
+  EXPECT_EQ(rig.home(), rig.expected());
+}
+
+// Made while the clock was ahead, and undone: it is in the log, but no reason to stop in front of what followed.
+TEST(RecoveryTest, AnUndoneTransactionIsNoPointInTime) {
+  const TempFolder folder(memory_folder());
+  LogRig rig(folder.path());
+  const LogRig::Files base = rig.snapshot();
+  rig.commit({{0, 0, 0, 1}});
+  const std::uint64_t noon = rig.transactions()[0].time_ns;
+  rig.set_clock(noon + 1'000'000);
+  rig.commit({{0, 0, 0, 2}});
+  rig.sync();
+  RecoveryOptions until;
+  until.until_lsn = rig.transactions()[0].end;
+  RecoveryReport report;
+  expect_recovery(rig, &report, until);
+  rig.keep(1);
+  rig.set_clock(noon + 1000);
+  rig.commit({{0, 0, 1, 3}});
+  rig.sync();
+  LogRig::Files old = base;
+  for (const auto &[name, bytes] : rig.snapshot()) {
+    if (name.starts_with("tmh.log.")) old[name] = bytes;
+  }
+  rig.restore(old);
+  until = {};
+  until.until_time_ns = noon + 10'000;
+  expect_recovery(rig, &report, until);
+  EXPECT_EQ(report.transactions, 2u);
+  EXPECT_EQ(rig.home(), rig.expected());
+}
+
 // Both have it, and one holds the beginning of the other: a backup that is older than the archived file, or younger than the copy of it.
 TEST(RecoveryTest, OfTwoCopiesOfALogFileTheFullerOneIsRead) {
   for (const bool is_backup_older : {true, false}) {
@@ -484,28 +536,6 @@ TEST(RecoveryTest, AShortLogFileFromTheArchiveIsMadeWhole) {
   ASSERT_EQ(rig.recover_only(&report, options), Errc::kOk) << platform::failure_detail();
   EXPECT_EQ(report.transactions, 1u);
   EXPECT_EQ(verify_log_file(log, rig.identity(), 0), Errc::kOk) << platform::failure_detail();
-}
-
-// Whoever died of it, or does not know whether it came to its end, asks for the same again.
-TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
-  const TempFolder folder(memory_folder());
-  LogRig rig(folder.path());
-  for (std::uint32_t i = 0; i < 3; ++i) rig.commit({{0, 0, i, i + 1}});
-  rig.sync();
-  RecoveryOptions until;
-  until.until_lsn = rig.transactions()[0].end;
-  RecoveryReport report;
-  for (int times = 0; times < 3; ++times) {
-    EXPECT_EQ(rig.recover_only(&report, until), Errc::kOk) << times << ": " << platform::failure_detail();
-    EXPECT_EQ(rig.home(), rig.expected(1));
-  }
-  RecoveryOptions earlier;
-  earlier.until_lsn = rig.transactions()[0].begin;
-  EXPECT_EQ(rig.recover_only(&report, earlier), Errc::kBadArgument);
-  expect_recovery(rig, &report, until);
-  rig.keep(1);
-  expect_recovery(rig, &report, until);
-  EXPECT_EQ(rig.home(), rig.expected());
 }
 
 TEST(RecoveryTest, FullDiskIsAnErrorAndNotASignal) {

@@ -202,8 +202,8 @@ Errc Recovery::check_record(const LogReader &reader, const RecordView &record) {
 void Recovery::open_generation(const RecordView &record) {
   const Lsn previous_end = record.open_payload().previous_end;
   LogSpan &last = plan_.spans.back();
-  if (record.header.lsn == last.from) return;                          // the first record there is
-  if (plan_.is_cut && plan_.end > previous_end) plan_.is_cut = false;  // the cut was in what was undone
+  if (record.header.lsn == last.from) return;                           // the first record there is
+  if (plan_.is_cut && plan_.end >= previous_end) plan_.is_cut = false;  // the cut was in what was undone
   last.to = std::max(last.from, std::min(last.to, previous_end));
   if (!plan_.is_cut) plan_.spans.push_back({record.header.lsn, record.header.lsn});
 }
