@@ -19,6 +19,7 @@
 #include "levels/storage/log_files.h"
 #include "levels/storage/log_format.h"
 #include "platform/disk.h"
+#include "tests/support/code_of.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -92,6 +93,33 @@ TEST_F(ArchiveTest, AnotherDomainsLogFilesAreNotReplaced) {
   EXPECT_TRUE(log_files(archive_) == before);
   EXPECT_TRUE(log_files(folder_ / "other").contains(storage::log_file_name(0)));
   EXPECT_GE(archive(domain, segment, folder_ / "own"), 2u);
+}
+
+// With log files of its own it is refused for them; once it has used those again it would do so with whatever lies before.
+TEST_F(ArchiveTest, AnotherDomainsFolderIsNoArchive) {
+  const std::string path = folder_ / "one", other_path = folder_ / "other";
+  DomainOptions reused = kept();
+  reused.keep_log = false;
+  const auto go_on = [&] {
+    const Domain other = Domain::open(other_path, reused);
+    const Segment segment = other.map("a.db", raw());
+    for (int i = 0; i < 4; ++i) {
+      work(other, segment, 2, 1000);
+      checkpoint(other, segment);
+    }
+  };
+  go_on();
+  ASSERT_FALSE(log_files(other_path).contains(storage::log_file_name(0))) << "used again";
+  {
+    const Domain domain = Domain::open(path, kept());
+    const Segment segment = domain.map("a.db", raw());
+    work(domain, segment, 3, 1);
+    checkpoint(domain, segment);
+    const auto before = log_files(path);
+    EXPECT_EQ(code_of([&] { (void)domain.archive(other_path); }), Errc::kNotADomain);
+    for (const auto &[name, content] : before) EXPECT_TRUE(log_files(path).contains(name)) << name;
+  }
+  go_on();
 }
 
 TEST_F(ArchiveTest, AnotherHistoryOfTheDomainIsNotArchivedOverIt) {
