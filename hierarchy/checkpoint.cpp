@@ -220,6 +220,9 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
   if (stat(folder.c_str(), &info) != 0) return platform::fail_errno(Errc::kIo, folder);
   if (!S_ISDIR(info.st_mode)) return platform::fail(Errc::kBadArgument, folder + " is no folder");
   LogState &s = state();
+  const auto &id = memory_.control().header.domain_id;
+  const storage::LogIdentity log{{id[0], id[1]}, s.file_bytes};
+  if (const Errc error = storage::verify_archive_folder(folder, log); error != Errc::kOk) return error;
   (void)s.checkpoint_lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_);
   Errc error = checkpoint_locked();
   if (error == Errc::kOk) {
@@ -229,8 +232,6 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
     const std::uint64_t reusable_below = s.reusable_below.exchange(0, std::memory_order_relaxed);
     log_->unlock_files();
     const std::uint64_t needed = storage::file_of(checkpoint_file_.current().previous_lsn, s.file_bytes);
-    const auto &id = memory_.control().header.domain_id;
-    const storage::LogIdentity log{{id[0], id[1]}, s.file_bytes};
     std::vector<std::uint64_t> present;
     error = storage::list_log_files(memory_.folder(), &present);
     for (const std::uint64_t index : present) {
@@ -270,6 +271,12 @@ Errc forget_life(const std::string &control) noexcept {
       static_cast<off_t>(offsetof(storage::ControlFile, header) + offsetof(storage::ControlHeaderV1, life));
   const bool done = pwrite(file.get(), &kNone, sizeof kNone, kAt) == sizeof kNone && fsync(file.get()) == 0;
   return done ? Errc::kOk : platform::fail_errno(Errc::kIo, control);
+}
+
+// A segment's file, as its name says: in the domain's folder. Another one would have the same name in the copy: not copied, but shared with it.
+bool lies_inside(const std::string &name) {
+  const std::filesystem::path path(name);
+  return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
 }
 
 Errc lengthen(const std::string &path, std::uint64_t bytes) noexcept {
@@ -337,7 +344,7 @@ class LogCopies {
 Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
   for (storage::SegmentRecordV1 &record : memory_.control().segments) {
     if (storage::state_of(record) == 0) continue;
-    if (record.name[0] == '/')
+    if (!lies_inside(record.name))
       return fail(Errc::kBadArgument,
                   std::string(record.name) + ": a segment outside the folder cannot be copied into one");
     const std::string to = folder + "/" + record.name;

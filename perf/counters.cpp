@@ -18,8 +18,9 @@ namespace tmh::perf {
 
 namespace {
 
-// The kernel counts them on its own behalf: without its share they are 0, which would be a lie.
+// Asked for so, or counted by the kernel on its own behalf: without its share they are 0, which would be a lie.
 bool happens_in_kernel(const Encoded &event) {
+  if (event.kernel_only) return true;
   return event.type == PERF_TYPE_SOFTWARE &&
          (event.config == PERF_COUNT_SW_CONTEXT_SWITCHES || event.config == PERF_COUNT_SW_CPU_MIGRATIONS);
 }

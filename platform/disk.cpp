@@ -49,8 +49,8 @@ Errc DiskFile::open(const std::string &path, Mode mode) noexcept {
   const int flags = mode == Mode::kRead ? O_RDONLY : mode == Mode::kReadWrite ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
   if (const Errc error = open_regular(path, flags, &fd_); error != Errc::kOk) return error;
   if (mode != Mode::kRead)
-    direct_ =
-        FileDescriptor(::open(path.c_str(), O_RDWR | O_DIRECT | O_DSYNC | O_CLOEXEC));  // refused: see write_durable()
+    direct_ = keep_off_standard(
+        FileDescriptor(::open(path.c_str(), O_RDWR | O_DIRECT | O_DSYNC | O_CLOEXEC)));  // refused: see write_durable()
   return Errc::kOk;
 }
 

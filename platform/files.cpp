@@ -24,9 +24,15 @@ void FileDescriptor::reset() noexcept {
   fd_ = -1;
 }
 
+FileDescriptor keep_off_standard(FileDescriptor fd) noexcept {
+  if (!fd || fd.get() > STDERR_FILENO) return fd;
+  return FileDescriptor(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+}
+
 Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexcept {
   const std::string what = path + " is not a regular file";
-  FileDescriptor fd(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0660));
+  FileDescriptor fd =
+      keep_off_standard(FileDescriptor(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0660)));
   if (!fd && (errno == EISDIR || errno == ENXIO)) return fail(Errc::kNotADomain, what);  // a folder, a FIFO or a socket
   if (!fd) {
     const int why = errno;

@@ -35,6 +35,10 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
+// What a program whose standard files are closed prints would be written into a file that got one of their numbers: another number, or none, with
+// errno of fcntl(2).
+[[nodiscard]] FileDescriptor keep_off_standard(FileDescriptor fd) noexcept;
+
 // Opens a regular file, never waiting for one that is not (a FIFO's other end, a device). `flags`: of open(2), which gets O_CLOEXEC, too; what is
 // created has mode 0660. kNotADomain: it is something else; kPermission, kReadOnly, kDiskFull, kIo. errno of an open(2) that failed is kept.
 [[nodiscard]] Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexcept;

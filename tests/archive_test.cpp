@@ -1,13 +1,16 @@
 // tests/archive_test.cpp -- what an archive of log files holds already is never replaced by something else.
 // Invariants: (1) another domain's log file is refused, and both stay as they were,
 //             (2) so is another history of the same domain, which begins when a copy is restored as of a moment and goes on,
-//             (3) a copy of a file that was still being written is replaced by the whole one.
+//             (3) a copy of a file that was still being written is replaced by the whole one,
+//             (4) where a file cannot be renamed into the archive it is copied.
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -15,6 +18,8 @@
 
 #include "levels/storage/log_files.h"
 #include "levels/storage/log_format.h"
+#include "platform/disk.h"
+#include "tests/support/code_of.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -90,6 +95,33 @@ TEST_F(ArchiveTest, AnotherDomainsLogFilesAreNotReplaced) {
   EXPECT_GE(archive(domain, segment, folder_ / "own"), 2u);
 }
 
+// With log files of its own it is refused for them; once it has used those again it would do so with whatever lies before.
+TEST_F(ArchiveTest, AnotherDomainsFolderIsNoArchive) {
+  const std::string path = folder_ / "one", other_path = folder_ / "other";
+  DomainOptions reused = kept();
+  reused.keep_log = false;
+  const auto go_on = [&] {
+    const Domain other = Domain::open(other_path, reused);
+    const Segment segment = other.map("a.db", raw());
+    for (int i = 0; i < 4; ++i) {
+      work(other, segment, 2, 1000);
+      checkpoint(other, segment);
+    }
+  };
+  go_on();
+  ASSERT_FALSE(log_files(other_path).contains(storage::log_file_name(0))) << "used again";
+  {
+    const Domain domain = Domain::open(path, kept());
+    const Segment segment = domain.map("a.db", raw());
+    work(domain, segment, 3, 1);
+    checkpoint(domain, segment);
+    const auto before = log_files(path);
+    EXPECT_EQ(code_of([&] { (void)domain.archive(other_path); }), Errc::kNotADomain);
+    for (const auto &[name, content] : before) EXPECT_TRUE(log_files(path).contains(name)) << name;
+  }
+  go_on();
+}
+
 TEST_F(ArchiveTest, AnotherHistoryOfTheDomainIsNotArchivedOverIt) {
   const std::string base = folder_ / "base";
   {
@@ -130,6 +162,33 @@ TEST_F(ArchiveTest, ACopyOfAFileInUseIsReplacedByTheWholeFile) {
   work(domain, segment, 4, 1000);
   EXPECT_GE(archive(domain, segment, archive_), copied.size());
   EXPECT_FALSE(log_files(archive_) == copied);
+}
+
+// As between two bind mounts of one device, which a container has for the domain and for the archive.
+int refuse_to_rename_between_folders(const platform::DiskEvent &event) {
+  namespace fs = std::filesystem;
+  const bool is_far = event.op == platform::DiskOp::kRename &&
+                      fs::path(event.path).parent_path() != fs::path(event.path2).parent_path();
+  return is_far ? EXDEV : 0;
+}
+
+TEST_F(ArchiveTest, AnArchiveUnderAnotherMountOfTheSameDeviceTakesCopies) {
+  const std::string path = folder_ / "domain";
+  const Domain domain = Domain::open(path, kept());
+  const Segment segment = domain.map("a.db", raw());
+  work(domain, segment, 3, 1);
+  const auto before = log_files(path);
+  checkpoint(domain, segment);
+  platform::set_disk_hook(refuse_to_rename_between_folders);
+  std::vector<std::string> moved;
+  EXPECT_NO_THROW(moved = domain.archive(archive_));
+  platform::set_disk_hook(nullptr);
+  EXPECT_GE(moved.size(), 2u);
+  for (const std::string &file : moved) {
+    const std::string name = std::filesystem::path(file).filename();
+    EXPECT_TRUE(log_files(archive_)[name] == before.at(name)) << name;
+    EXPECT_FALSE(log_files(path).contains(name)) << name;
+  }
 }
 
 }  // namespace

@@ -25,6 +25,7 @@
 
 #include "platform/process.h"
 #include "tests/support/children.h"
+#include "tests/support/code_of.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/seed.h"
@@ -492,15 +493,25 @@ TEST_F(DurableTest, ABackupTakenUnderLoadIsConsistent) {
   munmap(shared, 4096);
 }
 
-TEST_F(DurableTest, BadInputIsRefused) {
-  const auto code_of = [](const auto &call) {
-    try {
-      call();
-    } catch (const Error &error) {
-      return error.errc();
+// A copy names its segments as the domain does: what leads out of the folder would lead to the original's file, or to a stranger's.
+TEST_F(DurableTest, ABackupIsRefusedWhenASegmentLiesOutsideTheFolder) {
+  std::filesystem::create_directories(folder_ / "data");
+  std::filesystem::create_directories(folder_ / "elsewhere/data");
+  for (const std::string &name : {std::string("../data/a.db"), folder_ / "data/b.db"}) {
+    const std::string home = folder_ / (name == "../data/a.db" ? "domain" : "other");
+    const Domain domain = Domain::open(home, durable_options());
+    const Segment segment = domain.map(name, raw_pages(4));
+    atomically(domain, [&] { word_of(segment, 0) = 1; });
+    for (const std::string &copy : {folder_ / "copy", folder_ / "elsewhere/copy"}) {
+      EXPECT_EQ(code_of([&] { domain.backup(copy); }), Errc::kBadArgument) << copy << ' ' << name;
+      EXPECT_FALSE(std::filesystem::exists(copy));
+      EXPECT_FALSE(std::filesystem::exists(copy + ".incomplete"));
     }
-    return Errc::kOk;
-  };
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "elsewhere/data")) << "nothing is written outside the copy";
+}
+
+TEST_F(DurableTest, BadInputIsRefused) {
   Domain strict = Domain::open(path(), durable_options());
   EXPECT_EQ(code_of([&] { (void)recover(path()); }), Errc::kDomainInUse);
   strict.close();

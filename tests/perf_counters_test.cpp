@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <map>
 #include <string>
@@ -83,6 +85,22 @@ TEST(PerfCounters, AnUnknownEventIsNamedAndTheOthersGoOn) {
   if (readings["page-faults"].missing.empty()) {
     EXPECT_GE(readings["page-faults"].value(), 50u);
   }
+}
+
+// In a child without the right to count the kernel's share: an event of the kernel's is not counted, or counted there; 0 would be a lie.
+TEST(PerfCounters, WhatWasAskedOfTheKernelIsNotCountedWithoutIt) {
+  if (const std::string cause = software_missing(); !cause.empty()) GTEST_SKIP() << cause;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (::geteuid() == 0 && ::setresuid(kNobody, kNobody, kNobody) != 0) ::_exit(2);
+    const perf::Reading reading = perf::Counters({"perf::PAGE-FAULTS:k"}).read().front();
+    ::_exit(reading.missing.empty() && reading.user_only ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "exit status " << WEXITSTATUS(status);
 }
 
 TEST(PerfCounters, ValuesAreScaledByTheShareOfTime) {

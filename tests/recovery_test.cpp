@@ -247,6 +247,64 @@ TEST(RecoveryTest, RecordBehindACleanEndIsDamage) {
   EXPECT_EQ(rig.recover(&report), Errc::kLogDamaged);
 }
 
+// A folder that was copied when it was closed, and the log of what came later: from the archive, or into the folder.
+TEST(RecoveryTest, DamageBehindACopyOfAClosedDomainIsDamage) {
+  for (const bool is_archived : {true, false}) {
+    const TempFolder folder(memory_folder());
+    const TempFolder archive(memory_folder());
+    LogRig rig(folder.path());
+    rig.commit({{0, 0, 0, 1}});
+    rig.checkpoint(true);
+    LogRig::Files copy = rig.snapshot();
+    RecoveryReport report;
+    expect_recovery(rig, &report);
+    for (std::uint32_t i = 0; i < 6; ++i) rig.commit({{0, 0, i, i + 2}});
+    rig.sync();
+    rig.commit({{0, 0, 9, 9}});
+    patch_file(rig.log_path(0), rig.transactions()[3].begin + 70, "xx");
+    const std::string log = read_file(rig.log_path(0));
+    RecoveryOptions options;
+    if (is_archived) {
+      write_file(archive / log_file_name(0), log);
+      options.log_folder = archive.path();
+    } else {
+      copy[log_file_name(0)] = log;
+    }
+    rig.restore(copy);
+    EXPECT_EQ(rig.recover_only(&report, options), Errc::kLogDamaged);
+    EXPECT_NE(platform::failure_detail().find(std::to_string(rig.transactions()[3].begin)), std::string::npos);
+    EXPECT_EQ(rig.home(), rig.expected(1)) << "nothing is stored";
+  }
+}
+
+TEST(RecoveryTest, AGapBehindACopyOfAClosedDomainIsDamage) {
+  const TempFolder folder(memory_folder());
+  const TempFolder archive(memory_folder());
+  LogRig rig(folder.path());
+  rig.commit({{0, 0, 0, 1}});
+  rig.checkpoint(true);
+  const LogRig::Files copy = rig.snapshot();
+  RecoveryReport report;
+  expect_recovery(rig, &report);
+  Random random(1);
+  while (rig.end() < 3 * LogRig::kFileBytes / 2) rig.commit(any_writes(random, 8000));
+  rig.sync();
+  rig.commit({{0, 0, 9, 9}});
+  const LogRig::Files later = rig.snapshot();
+  LogRig::Files mixed = copy;  // the later log, but for what the copy has itself
+  mixed[log_file_name(1)] = later.at(log_file_name(1));
+  rig.restore(mixed);
+  EXPECT_EQ(rig.recover_only(&report), Errc::kLogDamaged);
+  rig.restore(copy);
+  write_file(archive / log_file_name(1), later.at(log_file_name(1)));
+  RecoveryOptions options;
+  options.log_folder = archive.path();
+  EXPECT_EQ(rig.recover_only(&report, options), Errc::kLogDamaged);
+  write_file(archive / log_file_name(0), later.at(log_file_name(0)));
+  ASSERT_EQ(rig.recover_only(&report, options), Errc::kOk) << platform::failure_detail();
+  EXPECT_EQ(rig.home(), rig.expected());
+}
+
 // --- recovery that is cut ---------------------------------------------------------------------------------------------------------
 
 std::atomic<int> g_operations_left;
@@ -383,6 +441,101 @@ TEST(RecoveryTest, PointInTimeBeforeTheDamageIsRecovered) {
   rig.keep(3);
   expect_recovery(rig, &report);
   EXPECT_EQ(rig.home(), rig.expected(3)) << "and stays recovered";
+}
+
+// Whoever died of it, or does not know whether it came to its end, asks for the same again.
+TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
+  const TempFolder folder(memory_folder());
+  LogRig rig(folder.path());
+  for (std::uint32_t i = 0; i < 3; ++i) rig.commit({{0, 0, i, i + 1}});
+  rig.sync();
+  RecoveryOptions until;
+  until.until_lsn = rig.transactions()[0].end;
+  RecoveryReport report;
+  for (int times = 0; times < 3; ++times) {
+    EXPECT_EQ(rig.recover_only(&report, until), Errc::kOk) << times << ": " << platform::failure_detail();
+    EXPECT_EQ(rig.home(), rig.expected(1));
+  }
+  RecoveryOptions earlier;
+  earlier.until_lsn = rig.transactions()[0].begin;
+  EXPECT_EQ(rig.recover_only(&report, earlier), Errc::kBadArgument);
+  expect_recovery(rig, &report, until);
+  rig.keep(1);
+  expect_recovery(rig, &report, until);
+  EXPECT_EQ(rig.home(), rig.expected());
+}
+
+// Made while the clock was ahead, and undone: it is in the log, but no reason to stop in front of what followed.
+TEST(RecoveryTest, AnUndoneTransactionIsNoPointInTime) {
+  const TempFolder folder(memory_folder());
+  LogRig rig(folder.path());
+  const LogRig::Files base = rig.snapshot();
+  rig.commit({{0, 0, 0, 1}});
+  const std::uint64_t noon = rig.transactions()[0].time_ns;
+  rig.set_clock(noon + 1'000'000);
+  rig.commit({{0, 0, 0, 2}});
+  rig.sync();
+  RecoveryOptions until;
+  until.until_lsn = rig.transactions()[0].end;
+  RecoveryReport report;
+  expect_recovery(rig, &report, until);
+  rig.keep(1);
+  rig.set_clock(noon + 1000);
+  rig.commit({{0, 0, 1, 3}});
+  rig.sync();
+  LogRig::Files old = base;
+  for (const auto &[name, bytes] : rig.snapshot()) {
+    if (name.starts_with("tmh.log.")) old[name] = bytes;
+  }
+  rig.restore(old);
+  until = {};
+  until.until_time_ns = noon + 10'000;
+  expect_recovery(rig, &report, until);
+  EXPECT_EQ(report.transactions, 2u);
+  EXPECT_EQ(rig.home(), rig.expected());
+}
+
+// Both have it, and one holds the beginning of the other: a backup that is older than the archived file, or younger than the copy of it.
+TEST(RecoveryTest, OfTwoCopiesOfALogFileTheFullerOneIsRead) {
+  for (const bool is_backup_older : {true, false}) {
+    const TempFolder folder(memory_folder());
+    const TempFolder archive(memory_folder());
+    LogRig rig(folder.path());
+    rig.commit({{0, 0, 0, 1}});
+    rig.sync();
+    const LogRig::Files older = rig.snapshot();
+    rig.commit({{0, 0, 0, 2}});
+    rig.sync();
+    rig.checkpoint();
+    rig.commit({{0, 0, 1, 3}});
+    rig.sync();
+    const LogRig::Files younger = rig.snapshot();
+    write_file(archive / log_file_name(0), (is_backup_older ? younger : older).at(log_file_name(0)));
+    rig.restore(is_backup_older ? older : younger);
+    RecoveryOptions options;
+    options.log_folder = archive.path();
+    RecoveryReport report;
+    expect_recovery(rig, &report, options);
+    EXPECT_EQ(rig.home(), rig.expected());
+  }
+}
+
+// The name of a log file promises that it is whole, also when it was restored from an archive that was copied in part.
+TEST(RecoveryTest, AShortLogFileFromTheArchiveIsMadeWhole) {
+  const TempFolder folder(memory_folder());
+  const TempFolder archive(memory_folder());
+  LogRig rig(folder.path());
+  rig.commit({{0, 0, 0, 1}});
+  rig.sync();
+  const std::string log = rig.log_path(0);
+  write_file(archive / log_file_name(0), read_file(log).substr(0, 3 * 4096));
+  fs::remove(log);
+  RecoveryOptions options;
+  options.log_folder = archive.path();
+  RecoveryReport report;
+  ASSERT_EQ(rig.recover_only(&report, options), Errc::kOk) << platform::failure_detail();
+  EXPECT_EQ(report.transactions, 1u);
+  EXPECT_EQ(verify_log_file(log, rig.identity(), 0), Errc::kOk) << platform::failure_detail();
 }
 
 TEST(RecoveryTest, FullDiskIsAnErrorAndNotASignal) {

@@ -3,14 +3,17 @@
 //             put in order is not called damaged. (3) nothing is changed. (4) whatever the bytes are, the command ends by itself.
 #include <gtest/gtest.h>
 
+#include <pthread.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <random>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -21,6 +24,7 @@
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tool.h"
+#include "tools/check.h"
 
 namespace tmh::test {
 namespace {
@@ -113,6 +117,41 @@ TEST_F(ToolCheck, ADomainInUseIsNotCalledDamaged) {
   const json document = check(kSound);
   EXPECT_EQ(document.at("state"), "unchecked");
   EXPECT_EQ(state(document, "heap h.db"), "unchecked");
+}
+
+// A heap is walked in a child of the command's: what happens between the look whether anybody is in the domain and the walk.
+std::function<void()> &before_the_walk() {
+  static std::function<void()> action;
+  static const int registered = ::pthread_atfork(
+      [] {
+        if (const auto now = std::exchange(action, nullptr)) now();
+      },
+      nullptr, nullptr);
+  EXPECT_EQ(registered, 0);
+  return action;
+}
+
+TEST_F(ToolCheck, AHeapThatIsInUseWhileItIsWalkedIsNotCalledDamaged) {
+  for (const bool is_closed_again : {false, true}) {
+    fs::remove_all(domain());
+    make({});
+    const auto heap_state = [&] {
+      for (const tools::Part &part : tools::check_domain(domain()))
+        if (part.name == "heap h.db") return std::string(tools::to_string(part.state));
+      return std::string("no such part");
+    };
+    EXPECT_EQ(heap_state(), "sound");
+    const auto half_a_commit = [&] { flip(heap(), 4096 + 200); };
+    Domain open;
+    before_the_walk() = [&] {
+      open = Domain::open(domain());
+      half_a_commit();
+      if (is_closed_again) open.close();
+    };
+    EXPECT_EQ(heap_state(), "unchecked") << is_closed_again;
+    if (!is_closed_again) open.close();
+    EXPECT_EQ(heap_state(), "damaged") << "nobody is there any more";
+  }
 }
 
 TEST_F(ToolCheck, WhatRecoveryWillMendIsUnchecked) {

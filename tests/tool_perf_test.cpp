@@ -62,6 +62,7 @@ TEST(ToolPerf, CountsDescendantsToo) {
 TEST(ToolPerf, ExitStatusIsTheProgramsAsAShellTellsIt) {
   EXPECT_EQ(perf({"--", "false"}).exit_code, 1);
   EXPECT_EQ(perf({"--", "sh", "-c", "exit 42"}).exit_code, 42);
+  EXPECT_EQ(run_program({"/usr/bin/env", "--ignore-signal=CHLD", TMH_TOOL, "perf", "--", "false"}).exit_code, 1);
   const ProgramEnd killed = perf({"--", "sh", "-c", "kill -9 $$"});
   EXPECT_EQ(killed.exit_code, 128 + 9);
   EXPECT_NE(killed.err.find("killed by signal 9"), std::string::npos) << killed.err;

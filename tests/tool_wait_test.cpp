@@ -87,6 +87,16 @@ INSTANTIATE_TEST_SUITE_P(Locks, ToolWait,
                                            std::pair{platform::Step::kCommitLocked, "the domain's lock"}),
                          [](const auto &one) { return one.index == 0 ? "Log" : "Domain"; });
 
+// Daemons may ignore SIGCHLD, and what they start inherits that: the kernel then keeps no exit status.
+TEST(ToolWaitStatus, AFailureIsToldAlsoUnderAParentThatIgnoresSigchld) {
+  const TempFolder folder;
+  for (const char *command : {"checkpoint", "archive", "backup", "copy"}) {
+    std::vector<std::string> words = {"/usr/bin/env", "--ignore-signal=CHLD", TMH_TOOL, command, folder / "none"};
+    if (words[3] != "checkpoint") words.push_back(folder / "to");
+    EXPECT_EQ(run_program(words).exit_code, 3) << command;
+  }
+}
+
 TEST(ToolWaitOptions, ATimeoutIsANumberOfSeconds) {
   for (const char *wrong : {"0", "-1", "nan", "soon"})
     EXPECT_EQ(run_tmh({"checkpoint", "domain", "--timeout", wrong}).exit_code, 64) << wrong;

@@ -180,6 +180,17 @@ std::optional<Part> unsettled(const std::string &folder, bool is_behind_log) {
               "the domain was not closed: recovery (the next open, or tmh recover) puts its data files in order"};
 }
 
+// A heap that was walked while others had the domain open is no heap, and says nothing of what is on disk. The answer then; `life`: before.
+std::optional<Part> opened_since(const std::string &folder, std::uint64_t life) {
+  if (std::optional<Part> now = unsettled(folder, false); now.has_value()) return now;
+  try {
+    if (read_control(folder)->header.life == life) return std::nullopt;
+  } catch (const Error &error) {
+    return Part{{}, state_of(error.errc()), fmt::format("{} ({})", error.what(), errc_name(error.errc()))};
+  }
+  return Part{{}, PartState::kUnchecked, "the domain was open while its data files were read; ask again"};
+}
+
 }  // namespace
 
 std::vector<Part> check_domain(const std::string &folder) {
@@ -194,7 +205,10 @@ std::vector<Part> check_domain(const std::string &folder) {
   const std::optional<Part> instead = unsettled(folder, log.has_value() && !log->is_at_checkpoint);
   for (const SegmentRecordV1 &segment : control->segments) {
     if (segment.state == 0 || segment.layout != 1) continue;  // raw: the user's bytes, of which we know nothing
-    parts.push_back(instead.has_value() ? *instead : check_heap(folder, segment));
+    Part part = instead.has_value() ? *instead : check_heap(folder, segment);
+    if (!instead.has_value() && part.state == PartState::kDamaged)
+      if (std::optional<Part> now = opened_since(folder, control->header.life); now.has_value()) part = std::move(*now);
+    parts.push_back(std::move(part));
     parts.back().name = heap_name(segment);
   }
   if (log.has_value()) parts.push_back(std::move(log->part));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 
+#include "levels/storage/control.h"
 #include "levels/storage/log_record.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
@@ -99,6 +100,21 @@ Errc verify_archived(const std::string &folder, const std::string &archive_folde
       return fail(Errc::kBadArgument,
                   archived_path + " holds other records: another history of the domain is archived there");
   }
+}
+
+Errc verify_archive_folder(const std::string &archive_folder, const LogIdentity &log) noexcept {
+  const std::string path = archive_folder + "/tmh.control";
+  if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) return Errc::kOk;
+  DiskFile file;
+  if (const Errc error = file.open(path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
+  ControlHeaderV1 header{};
+  std::size_t got = 0;
+  if (const Errc error = file.read(0, &header, sizeof header, &got); error != Errc::kOk) return error;
+  const bool is_own =
+      got == sizeof header && header.domain_id[0] == log.domain_id[0] && header.domain_id[1] == log.domain_id[1];
+  return is_own ? Errc::kOk
+                : fail(Errc::kNotADomain,
+                       archive_folder + " is the folder of another domain, which would use the files again");
 }
 
 }  // namespace tmh::storage

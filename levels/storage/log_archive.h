@@ -20,4 +20,7 @@ namespace tmh::storage {
 [[nodiscard]] Errc verify_archived(const std::string &folder, const std::string &archive_folder, const LogIdentity &log,
                                    std::uint64_t index) noexcept;
 
+// kNotADomain: that is the folder of another domain, which would use the archived files again as its own.
+[[nodiscard]] Errc verify_archive_folder(const std::string &archive_folder, const LogIdentity &log) noexcept;
+
 }  // namespace tmh::storage

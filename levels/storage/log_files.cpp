@@ -65,6 +65,15 @@ bool on_one_device(const std::string &one, const std::string &other) noexcept {
   return stat(one.c_str(), &a) == 0 && stat(other.c_str(), &b) == 0 && a.st_dev == b.st_dev;
 }
 
+// *is_far: it has to be copied. So on another device, and under another mount of the same one, as containers have them.
+Errc move_file(const std::string &from, const std::string &to_folder, const std::string &to, bool *is_far) noexcept {
+  *is_far = !on_one_device(from, to_folder);
+  if (*is_far) return Errc::kOk;
+  const Errc error = platform::disk_rename(from, to);
+  *is_far = error != Errc::kOk && errno == EXDEV;
+  return *is_far ? Errc::kOk : error;
+}
+
 }  // namespace
 
 std::string log_file_name(std::uint64_t index) {
@@ -187,12 +196,13 @@ Errc archive_log_file(const std::string &folder, const std::string &archive_fold
   const std::string from = log_file_path(folder, index);
   const std::string to = log_file_path(archive_folder, index);
   if (!exists(from) && exists(to)) return Errc::kOk;
-  if (on_one_device(from, archive_folder)) {
-    if (const Errc error = platform::disk_rename(from, to); error != Errc::kOk) return error;
-    if (const Errc error = platform::sync_folder(archive_folder); error != Errc::kOk) return error;
-  } else {
+  bool is_far = false;
+  if (const Errc error = move_file(from, archive_folder, to, &is_far); error != Errc::kOk) return error;
+  if (is_far) {
     if (const Errc error = copy_log_file(folder, archive_folder, index); error != Errc::kOk) return error;
     if (const Errc error = platform::disk_unlink(from); error != Errc::kOk) return error;
+  } else {
+    if (const Errc error = platform::sync_folder(archive_folder); error != Errc::kOk) return error;
   }
   return platform::sync_folder(folder);
 }

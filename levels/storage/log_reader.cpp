@@ -176,7 +176,9 @@ Errc LogReader::judge_end() noexcept {
   if (bad_header) suspect_file_ = file_of(at, file_bytes_);
   Proof proof;
   // Also when the proof is here already: generation_max() is to know every generation.
-  if (depth_ == Depth::kWhole) {
+  bool is_scanned = false;
+  if (const Errc error = is_to_be_scanned(&is_scanned); error != Errc::kOk) return error;
+  if (is_scanned) {
     if (const Errc error = scan(&proof); error != Errc::kOk) return error;
   }
   if (opening_says_ != 0)
@@ -193,6 +195,22 @@ Errc LogReader::judge_end() noexcept {
   if (cut) return refuse(Errc::kLogMissing, "the file is cut short, but " + proof.what);
   if (bad_header) return refuse(proof.error, "the file's header is wrong (" + header_why + "), but " + proof.what);
   return refuse(proof.error, "no valid record, but " + proof.what);
+}
+
+// A log that was closed cleanly ends there, but for what came later to a copy of the folder: then something was read, or a later file begins
+// with a record.
+Errc LogReader::is_to_be_scanned(bool *is_so) noexcept {
+  *is_so = depth_ == Depth::kWhole || read_any_;
+  for (const std::uint64_t index : source_->indexes()) {
+    if (*is_so || index <= file_of(position(), file_bytes_)) continue;
+    const Lsn first = index * file_bytes_ + kLogBlockBytes;
+    RecordHeaderV1 header{};
+    std::size_t got = 0;
+    if (const Errc error = source_->read(first, &header, sizeof header, &got); error != Errc::kOk) return error;
+    *is_so = got == sizeof header && is_header_sane(header, first, file_bytes_ - kLogBlockBytes) &&
+             header.generation >= generation_;
+  }
+  return Errc::kOk;
 }
 
 // Everything behind the end, in every file: a record that was written when the log was durable beyond the end proves that something

@@ -32,7 +32,7 @@ class LogReader {
  public:
   enum class Depth : std::uint8_t {
     kWhole,  // looks for proofs behind the end in every file there is
-    kBrief   // only where the log ends: for a log that was closed cleanly, so that opening it costs nothing
+    kBrief  // only where the log goes on behind `from`: for one that was closed cleanly, so that opening it costs nothing
   };
   // Of `from`, these count: lsn, generation, stamp, durable_lsn, and what promises_log_file() looks at. REQUIRES: source is open and outlives the reader.
   LogReader(LogSource *source, const CheckpointV1 &from, Depth depth) noexcept;
@@ -70,6 +70,7 @@ class LogReader {
   [[nodiscard]] Errc look_past_file_end(RecordView *record) noexcept;
   [[nodiscard]] Errc find_opening(Lsn behind, RecordView *record, bool *found) noexcept;
   [[nodiscard]] Errc judge_end() noexcept;
+  [[nodiscard]] Errc is_to_be_scanned(bool *is_so) noexcept;
   [[nodiscard]] Errc scan(Proof *proof) noexcept;
   [[nodiscard]] Errc scan_file(Lsn from, Lsn file_end, Proof *proof) noexcept;
   [[nodiscard]] Errc weigh(const RecordHeaderV1 &header, Lsn lsn, Lsn file_end, Proof *proof) noexcept;

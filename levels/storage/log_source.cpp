@@ -2,6 +2,7 @@
 #include "levels/storage/log_source.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include <iterator>
 #include <new>
 
+#include "levels/storage/log_archive.h"
 #include "levels/storage/log_record.h"
 #include "platform/failure.h"
 
@@ -38,6 +40,16 @@ Errc LogSource::open() noexcept {
   return Errc::kOk;
 }
 
+// The archive first: a backup holds the beginning of a file that was archived when it was full. Unless it is the archive that holds the
+// beginning: its file was copied while it was still being written, and the backup is younger.
+std::array<const std::string *, 2> LogSource::order_of(std::uint64_t index) const noexcept {
+  if (archive_folder_.empty() || ::access(log_file_path(archive_folder_, index).c_str(), F_OK) != 0 ||
+      ::access(log_file_path(folder_, index).c_str(), F_OK) != 0 ||
+      verify_archived(folder_, archive_folder_, log_, index) != Errc::kOk)
+    return {&archive_folder_, &folder_};
+  return {&folder_, &archive_folder_};
+}
+
 Errc LogSource::open_file(std::uint64_t index) noexcept {
   if (current_.index == index) return Errc::kOk;
   window_bytes_ = 0;
@@ -47,8 +59,7 @@ Errc LogSource::open_file(std::uint64_t index) noexcept {
   found.index = index;
   struct stat info {};
   bool is_there = false;
-  // The archive first: a backup holds the beginning of a file that was archived when it was full.
-  for (const std::string *folder : {&archive_folder_, &folder_}) {
+  for (const std::string *folder : order_of(index)) {
     if (folder->empty() || is_there) continue;
     found.path = log_file_path(*folder, index);
     is_there = stat(found.path.c_str(), &info) == 0;

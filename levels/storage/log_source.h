@@ -6,6 +6,7 @@
 // Source:    DESIGN D3, D4.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,7 +23,7 @@ namespace tmh::storage {
 
 class LogSource {
  public:
-  // archive_folder: where a file is looked for before `folder`; empty: nowhere.
+  // archive_folder: where a file is looked for before `folder`, which comes first where it holds all that the archive does; empty: nowhere.
   LogSource(std::string folder, std::string archive_folder, const LogIdentity &log)
       : folder_(std::move(folder)), archive_folder_(std::move(archive_folder)), log_(log) {}
 
@@ -56,6 +57,7 @@ class LogSource {
 
  private:
   [[nodiscard]] Errc open_file(std::uint64_t index) noexcept;
+  [[nodiscard]] std::array<const std::string *, 2> order_of(std::uint64_t index) const noexcept;
 
   std::string folder_, archive_folder_;
   LogIdentity log_;

@@ -87,7 +87,7 @@ class Recovery {
     *report_ = {};
     report_->start_lsn = from_.lsn;
     report_->last_stamp = from_.stamp;
-    if (options_.until_lsn < from_.lsn)
+    if (options_.until_lsn < held_end())
       return fail(Errc::kBadArgument, "until LSN " + std::to_string(options_.until_lsn) +
                                           ": the data files hold everything up to LSN " + std::to_string(from_.lsn));
     if (const Errc error = source_.open(); error != Errc::kOk) return error;
@@ -109,6 +109,12 @@ class Recovery {
   void open_generation(const RecordView &record);
   [[nodiscard]] bool is_beyond(const RecordHeaderV1 &header) const noexcept {
     return header.lsn + header.length > options_.until_lsn || header.time_ns > options_.until_time_ns;
+  }
+  // Behind the last record in front of the checkpoint. A recovery's lies in the block behind it, also that of the same point in time.
+  [[nodiscard]] Lsn held_end() const noexcept {
+    const bool is_recoverys =
+        from_.previous_generation != 0 && open_position(from_.previous_end, log_.file_bytes) == from_.lsn;
+    return is_recoverys ? from_.previous_end : from_.lsn;
   }
   [[nodiscard]] Errc store();
   [[nodiscard]] Errc mark();
@@ -196,8 +202,8 @@ Errc Recovery::check_record(const LogReader &reader, const RecordView &record) {
 void Recovery::open_generation(const RecordView &record) {
   const Lsn previous_end = record.open_payload().previous_end;
   LogSpan &last = plan_.spans.back();
-  if (record.header.lsn == last.from) return;                          // the first record there is
-  if (plan_.is_cut && plan_.end > previous_end) plan_.is_cut = false;  // the cut was in what was undone
+  if (record.header.lsn == last.from) return;                           // the first record there is
+  if (plan_.is_cut && plan_.end >= previous_end) plan_.is_cut = false;  // the cut was in what was undone
   last.to = std::max(last.from, std::min(last.to, previous_end));
   if (!plan_.is_cut) plan_.spans.push_back({record.header.lsn, record.header.lsn});
 }
@@ -273,7 +279,11 @@ Errc Recovery::mend_file(Lsn next_lsn) {
   if (const Errc error = source_.file_at(next_lsn, &file); error != Errc::kOk) return error;
   if (!file->exists) return Errc::kOk;
   const std::string path = log_file_path(folder_, index);
-  if (file->path != path) return in_use ? copy_log_file(options_.log_folder, folder_, index) : Errc::kOk;
+  if (file->path != path) {
+    if (!in_use) return Errc::kOk;
+    // Of an archive that was copied in part, this may be a part of a file.
+    if (const Errc error = copy_log_file(options_.log_folder, folder_, index); error != Errc::kOk) return error;
+  }
   const Errc found = verify_log_file(path, log_, index);
   if (found != Errc::kShortFile && found != Errc::kCorrupt) return found;
   if (in_use) return make_whole(path, index);

@@ -48,6 +48,8 @@ class LogRig {
   // Parts of a transaction whose commit record never comes.
   void append_orphan(std::vector<Write> writes);
   void sync();
+  // What the next transactions' times begin behind.
+  void set_clock(std::uint64_t time_ns) { time_ns_ = time_ns; }
   // What a power cut may leave: each sector of 512 bytes written since the last sync() is the new or the old one, as `keeps_new` says.
   void lose_unsynced(const std::function<bool()> &keeps_new);
 
