@@ -238,7 +238,10 @@ Segment Domain::map(const std::string &file, const SegmentOptions &options, std:
   detail::guarded(ec, [&] { segment = map(file, options); });
   return segment;
 }
-void Domain::unmap(const Segment &segment) const { check(required(impl_).unmap(segment.name())); }
+void Domain::unmap(const Segment &segment) const {
+  detail::DomainImpl &domain = required(impl_);
+  check(segment.impl_ != nullptr ? domain.unmap(*segment.impl_) : domain.unmap(std::string()));
+}
 std::error_code Domain::unmap(const std::string &file, std::error_code &ec) const noexcept {
   return detail::guarded(ec, [&] { check(required(impl_).unmap(file)); });
 }
