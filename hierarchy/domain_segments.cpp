@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "hierarchy/domain_impl.h"
@@ -64,6 +65,25 @@ Errc no_room(const storage::SegmentRecordV1 &record) {
 
 bool all_zero(const std::byte *bytes, std::size_t count) noexcept {
   return std::all_of(bytes, bytes + count, [](std::byte b) { return b == std::byte{0}; });
+}
+
+// Written, not stored to a mapping: that would be SIGBUS on a full disk.
+Errc write_empty_heap(const std::string &path, std::uint64_t size_bytes) {
+  struct alignas(kPageBytes) Image {
+    std::array<std::byte, kHeapBytesMin> bytes;  // what is not zero in a heap of any size
+  };
+  const auto image = std::make_unique<Image>();
+  if (const Errc error = storage::heap_format(image->bytes.data(), kHeapBytesMin); error != Errc::kOk)
+    return fail(error, path);
+  platform::DiskFile file;
+  if (const Errc error = file.open(path, platform::DiskFile::Mode::kCreate); error != Errc::kOk) return error;
+  for (std::uint64_t at = 0; at < kHeapBytesMin; at += kPageBytes) {
+    const std::byte *const page = image->bytes.data() + at;
+    if (all_zero(page, kPageBytes)) continue;
+    if (const Errc error = file.write(at, page, kPageBytes); error != Errc::kOk) return error;
+  }
+  if (const Errc error = file.truncate(size_bytes); error != Errc::kOk) return error;
+  return file.sync();
 }
 
 Errc belongs_to_domain(const std::string &name) {
@@ -212,20 +232,15 @@ Errc DomainImpl::make_heap_file(const std::string &path, std::uint64_t size_byte
   // A name that no segment can have, and that is nobody else's.
   const std::string temporary = target.substr(0, name_at) + "tmh.new." + target.substr(name_at);
   if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
-  {
-    storage::Home home;
-    if (const Errc error = home.open(temporary, 0, size_bytes, size_bytes, true); error != Errc::kOk) return error;
-    if (const Errc error = storage::heap_format(home.base(), size_bytes); error != Errc::kOk)
-      return fail(error, path + ": a heap has at least 1 MiB");
-    platform::home_written(temporary, 0, home.base(), size_bytes);
-    if (const Errc error = home.sync(); error != Errc::kOk) return error;
-  }
-  if (empty != nullptr) {
+  Errc error = write_empty_heap(temporary, size_bytes);
+  if (error == Errc::kOk && empty != nullptr) {
     // A group of which this user is no member stays as it is for new files.
     (void)!chown(temporary.c_str(), empty->st_uid, empty->st_gid);
-    if (chmod(temporary.c_str(), empty->st_mode & 07777) != 0) return platform::fail_errno(Errc::kIo, temporary);
+    if (chmod(temporary.c_str(), empty->st_mode & 07777) != 0) error = platform::fail_errno(Errc::kIo, temporary);
   }
-  return platform::disk_rename(temporary, target);
+  if (error == Errc::kOk) error = platform::disk_rename(temporary, target);
+  if (error != Errc::kOk) (void)unlink(temporary.c_str());
+  return error;
 }
 
 Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std::shared_ptr<SegmentImpl> *out) {
@@ -427,7 +442,7 @@ std::shared_ptr<SegmentImpl> DomainImpl::segment_at(const void *address) noexcep
 Errc DomainImpl::heap_context(const SegmentImpl &segment, storage::HeapContext *out) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here() && !runs_in_hardware(lines_.get()))
-    return fail(Errc::kEndWithoutBegin, "allocation outside an instance");
+    return fail(Errc::kEndWithoutBegin, "allocating or freeing outside an instance");
   if (segment.layout != Layout::kHeap) return fail(Errc::kNotAHeap, segment.name + " is a raw segment");
   const auto grow_segment = [](void *context, std::uint64_t size_bytes, Errc *why) noexcept {
     leave_hardware();

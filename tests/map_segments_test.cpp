@@ -1,8 +1,12 @@
 // tests/map_segments_test.cpp -- map() and unmap() as a careless program calls them.
 // Invariants: (1) map() replaces and removes no file but the empty one that it makes a heap of, (2) a map() that is refused leaves nothing behind
 //             that the next one would be refused for, (3) unmap() takes the segment that it was given, and no other.
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -87,6 +91,31 @@ TEST_F(MapSegmentsTest, AHeapIsMadeWhereASymbolicLinkLeads) {
   std::filesystem::create_symlink("round", folder_ / "domain/round");
   expect_error(
       Errc::kIo, [&] { static_cast<void>(domain.map("round")); }, "round");
+}
+
+TEST_F(MapSegmentsTest, AHeapOnAFullDeviceIsAnErrorNotASignal) {
+  constexpr int kMayNotMount = 77;
+  const std::string device = folder_ / "device";
+  ASSERT_TRUE(std::filesystem::create_directory(device));
+  const ChildEnd end = run_in_child("mapper", [&] {
+    if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("tmpfs", device.c_str(), "tmpfs", 0, "size=64m") != 0)
+      _exit(kMayNotMount);
+    const Domain domain = open("device/domain");
+    FILE *const filler = fopen((device + "/filler").c_str(), "w");
+    ASSERT_NE(filler, nullptr);
+    const std::string block(kPageBytes, 'f');
+    while (write(fileno(filler), block.data(), block.size()) > 0) {
+    }
+    fclose(filler);
+    expect_error(
+        Errc::kDiskFull, [&] { static_cast<void>(domain.map("heap")); }, "heap");
+    ASSERT_TRUE(std::filesystem::remove(device + "/filler"));
+    EXPECT_FALSE(std::filesystem::exists(device + "/domain/tmh.new.heap"));
+    EXPECT_TRUE(works(domain, domain.map("heap")));
+  });
+  if (end.exit_code == kMayNotMount) GTEST_SKIP() << "may not mount a file system";
+  EXPECT_TRUE(end.succeeded()) << "signal " << end.signal;
 }
 
 TEST_F(MapSegmentsTest, AHeapKeepsTheModeOfItsEmptyFile) {

@@ -79,7 +79,8 @@ class Segment {
   void deallocate(void *pointer, std::size_t bytes = 0) const;
 
   // The object named `name`, constructed on first use (value-initialised, or with its allocator where that can be made from a segment).
-  // Runs in an instance of its own unless one is running. Errors: kNotAHeap, kRootMismatch, kSegmentFull.
+  // Runs in an instance of its own unless one is running. Errors: kNotAHeap, kRootMismatch, kSegmentFull, kDiskFull, kBadArgument (name); kNestedMisuse:
+  // in a query, also of a root that there is; ask before it.
   template <class T>
   [[nodiscard]] T *root(std::string_view name = "root") const;
   // The 8-byte cell behind a root; zero on first use. REQUIRES: inside an instance. name: 1 to 47 bytes.
