@@ -75,7 +75,10 @@ void *allocate_in(const SegmentImpl &segment, std::size_t bytes, std::size_t ali
   void *memory = storage::heap_allocate(context, bytes, alignment, &why);
   if (memory == nullptr) {
     leave_hardware();  // which could not tell why
-    platform::fail(why, segment.name + ": allocating " + std::to_string(bytes) + " bytes");
+    // What growing the segment met has told its cause; what the heap finds itself has not.
+    const bool is_heaps = why == Errc::kSegmentFull || why == Errc::kBadArgument || why == Errc::kCorrupt;
+    const std::string cause = is_heaps ? std::string() : ": " + platform::failure_detail();
+    platform::fail(why, segment.name + ": allocating " + std::to_string(bytes) + " bytes" + cause);
     raise(why);
   }
   return memory;
@@ -238,7 +241,10 @@ Segment Domain::map(const std::string &file, const SegmentOptions &options, std:
   detail::guarded(ec, [&] { segment = map(file, options); });
   return segment;
 }
-void Domain::unmap(const Segment &segment) const { check(required(impl_).unmap(segment.name())); }
+void Domain::unmap(const Segment &segment) const {
+  detail::DomainImpl &domain = required(impl_);
+  check(segment.impl_ != nullptr ? domain.unmap(*segment.impl_) : domain.unmap(std::string()));
+}
 std::error_code Domain::unmap(const std::string &file, std::error_code &ec) const noexcept {
   return detail::guarded(ec, [&] { check(required(impl_).unmap(file)); });
 }

@@ -39,6 +39,7 @@ class SegmentImpl {
   std::uint64_t max_bytes = 0;
   Layout layout = Layout::kHeap;
   bool relocatable = false;
+  bool is_unprepared = false;  // a map() in a running instance was refused after it was mapped. Under segments_mutex_
   std::string name;
 };
 
@@ -75,7 +76,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
   // domain_segments.cpp
   [[nodiscard]] Errc map(const std::string &file, const SegmentOptions &options, std::shared_ptr<SegmentImpl> *out);
-  [[nodiscard]] Errc unmap(const std::string &file) noexcept;
+  [[nodiscard]] Errc unmap(const std::string &file) noexcept;  // all parts of the file that are mapped
+  [[nodiscard]] Errc unmap(const SegmentImpl &wanted) noexcept;
   [[nodiscard]] Errc grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   // REQUIRES that the domain stays open: an instance, keep_open(), or process_.mutex.
   [[nodiscard]] std::uint64_t size_of(std::uint32_t segment) const noexcept;
@@ -190,8 +192,10 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc find_or_add(const std::string &name, const SegmentOptions &options, std::uint32_t *number);
   [[nodiscard]] Errc add_record(const std::string &name, const SegmentOptions &options, std::uint32_t number);
   [[nodiscard]] Errc map_view(const std::string &name, const SegmentOptions &options,
-                              const std::shared_ptr<SegmentImpl> &segment);
-  [[nodiscard]] Errc make_heap_file(const std::string &path, std::uint64_t size_bytes) noexcept;
+                              std::shared_ptr<SegmentImpl> &segment);
+  [[nodiscard]] Errc settle_heap_file(const std::string &path, const storage::SegmentRecordV1 &record) const;
+  [[nodiscard]] static Errc make_heap_file(const std::string &path, std::uint64_t size_bytes, const struct stat *empty);
+  [[nodiscard]] Errc unmap(const std::string &name, const std::function<bool(const SegmentImpl &)> &is_wanted) noexcept;
   [[nodiscard]] Errc extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;
   [[nodiscard]] bool runs_here() const noexcept;

@@ -72,6 +72,7 @@ Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, s
     if (known == nullptr || known->folder_ != resolved) continue;
     const auto open = known->keep_open();
     if (known->usable() != Errc::kOk) continue;
+    if (const Errc error = known->memory_->check_in_place(); error != Errc::kOk) return error;
     if (const Errc error = known->check_agreement(options); error != Errc::kOk) return error;
     *out = known;
     return Errc::kOk;

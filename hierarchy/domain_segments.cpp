@@ -1,18 +1,24 @@
 // hierarchy/domain_segments.cpp -- mapping, formatting, growing and finding segments.
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <memory>
+#include <utility>
 
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/site_impl.h"
 #include "levels/storage/home.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
+#include "platform/files.h"
 
 namespace tmh::detail {
 
@@ -59,6 +65,25 @@ Errc no_room(const storage::SegmentRecordV1 &record) {
 
 bool all_zero(const std::byte *bytes, std::size_t count) noexcept {
   return std::all_of(bytes, bytes + count, [](std::byte b) { return b == std::byte{0}; });
+}
+
+// Written, not stored to a mapping: that would be SIGBUS on a full disk.
+Errc write_empty_heap(const std::string &path, std::uint64_t size_bytes) {
+  struct alignas(kPageBytes) Image {
+    std::array<std::byte, kHeapBytesMin> bytes;  // what is not zero in a heap of any size
+  };
+  const auto image = std::make_unique<Image>();
+  if (const Errc error = storage::heap_format(image->bytes.data(), kHeapBytesMin); error != Errc::kOk)
+    return fail(error, path);
+  platform::DiskFile file;
+  if (const Errc error = file.open(path, platform::DiskFile::Mode::kCreate); error != Errc::kOk) return error;
+  for (std::uint64_t at = 0; at < kHeapBytesMin; at += kPageBytes) {
+    const std::byte *const page = image->bytes.data() + at;
+    if (all_zero(page, kPageBytes)) continue;
+    if (const Errc error = file.write(at, page, kPageBytes); error != Errc::kOk) return error;
+  }
+  if (const Errc error = file.truncate(size_bytes); error != Errc::kOk) return error;
+  return file.sync();
 }
 
 Errc belongs_to_domain(const std::string &name) {
@@ -117,18 +142,21 @@ Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &optio
   record.layout = static_cast<std::uint32_t>(options.layout);
   record.offset_bytes = options.offset_bytes;
   std::memcpy(record.name, name.data(), name.size());
+  const std::string path = memory_->segment_path(record);
   struct stat info {};
   std::uint64_t size = options.size_bytes;
   if (size == 0) {
-    const bool exists = stat(memory_->segment_path(record).c_str(), &info) == 0;
+    const bool exists = stat(path.c_str(), &info) == 0;
     const auto file_bytes = exists ? static_cast<std::uint64_t>(info.st_size) : 0;
     size = file_bytes > options.offset_bytes ? round_up(file_bytes - options.offset_bytes) : 0;
     size = std::max(size, options.layout == Layout::kHeap ? kHeapBytesMin : kPageBytes);
   }
   if (size > storage::kSegmentBytesMax) return fail(Errc::kBadArgument, name + ": a segment has at most 1 TiB");
+  if (options.max_bytes != 0 && size > options.max_bytes)
+    return fail(Errc::kBadArgument, name + ": its " + std::to_string(size) + " bytes exceed the maximum");
   if (const Errc error = check_overlap(name, options.offset_bytes, size); error != Errc::kOk) return error;
   record.size_bytes = size;
-  record.max_bytes = options.max_bytes != 0 ? std::max(options.max_bytes, size) : std::max(kReserveDefault, size);
+  record.max_bytes = options.max_bytes != 0 ? options.max_bytes : std::max(kReserveDefault, size);
   std::uint64_t behind = header.address_next;
   if (!options.relocatable) {
     record.address = header.address_next;
@@ -140,11 +168,14 @@ Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &optio
     const Errc error = storage::Home::look_for_room(record.address, record.max_bytes);
     if (error != Errc::kOk) return error == Errc::kAddressInUse ? no_room(record) : error;
   }
-  if (options.layout == Layout::kHeap && options.offset_bytes == 0) {
-    if (const Errc error = make_heap_file(memory_->segment_path(record), size); error != Errc::kOk) return error;
+  if (options.layout == Layout::kHeap) {
+    if (const Errc error = settle_heap_file(path, record); error != Errc::kOk) return error;
   }
-  header.address_next = behind;
-  return memory_->add_segment(number, record);
+  const std::uint64_t before = std::exchange(header.address_next, behind);
+  const Errc error = memory_->add_segment(number, record);
+  if (memory_->control().segments[number].state == 0)
+    header.address_next = before;  // nobody's: they are for the next one
+  return error;
 }
 
 // REQUIRES the folder lock.
@@ -168,22 +199,48 @@ Errc DomainImpl::find_or_add(const std::string &name, const SegmentOptions &opti
   return add_record(name, options, free_number);
 }
 
+// What a heap will be in, before there is a record: what the file is refused for then would be so for ever, and it could not become a raw segment
+// either.
+Errc DomainImpl::settle_heap_file(const std::string &path, const storage::SegmentRecordV1 &record) const {
+  if (record.size_bytes < kHeapBytesMin) return fail(Errc::kBadArgument, path + ": a heap has at least 1 MiB");
+  struct stat info {};
+  const bool exists = stat(path.c_str(), &info) == 0;
+  if (exists && !S_ISREG(info.st_mode)) return fail(Errc::kBadArgument, path + " is not a regular file");
+  if ((!exists || info.st_size == 0) && record.offset_bytes == 0)
+    return make_heap_file(path, record.size_bytes, exists ? &info : nullptr);
+  std::array<std::byte, kPageBytes> first{};  // what lies behind the file's end will be zeros
+  if (exists) {
+    platform::FileDescriptor file;
+    if (const Errc error = platform::open_regular(path, O_RDONLY, &file); error != Errc::kOk) return error;
+    if (pread(file.get(), first.data(), first.size(), static_cast<off_t>(record.offset_bytes)) < 0)
+      return platform::fail_errno(Errc::kIo, path);
+  }
+  if (all_zero(first.data(), first.size()))
+    return runs_here() ? fail(Errc::kInstanceRunning, path + ": its heap is formatted outside an instance") : Errc::kOk;
+  Errc error = storage::heap_verify(first.data(), record.size_bytes);
+  if (error == Errc::kOk && record.address != 0) error = storage::heap_bind_address(first.data(), record.address);
+  return error == Errc::kOk ? error : fail(error, path + ": heap header");
+}
+
 // A heap in a file that does not exist or is empty: formatted under another name and renamed, so that there is never a half-made
 // one. Done before the segment is known to anybody, hence outside any instance and possible inside a running one.
-Errc DomainImpl::make_heap_file(const std::string &path, std::uint64_t size_bytes) noexcept {
-  struct stat info {};
-  if (stat(path.c_str(), &info) == 0 && info.st_size != 0) return Errc::kOk;
-  const std::string temporary = path + ".new";
+// empty: the file, if it exists: its owner and mode stay.
+Errc DomainImpl::make_heap_file(const std::string &path, std::uint64_t size_bytes, const struct stat *empty) {
+  std::string target;  // renaming would replace a symbolic link
+  if (const Errc error = platform::follow_links(path, &target); error != Errc::kOk) return error;
+  const std::size_t name_at = target.find_last_of('/') + 1;
+  // A name that no segment can have, and that is nobody else's.
+  const std::string temporary = target.substr(0, name_at) + "tmh.new." + target.substr(name_at);
   if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
-  {
-    storage::Home home;
-    if (const Errc error = home.open(temporary, 0, size_bytes, size_bytes, true); error != Errc::kOk) return error;
-    if (const Errc error = storage::heap_format(home.base(), size_bytes); error != Errc::kOk)
-      return fail(error, path + ": a heap has at least 1 MiB");
-    platform::home_written(temporary, 0, home.base(), size_bytes);
-    if (const Errc error = home.sync(); error != Errc::kOk) return error;
+  Errc error = write_empty_heap(temporary, size_bytes);
+  if (error == Errc::kOk && empty != nullptr) {
+    // A group of which this user is no member stays as it is for new files.
+    (void)!chown(temporary.c_str(), empty->st_uid, empty->st_gid);
+    if (chmod(temporary.c_str(), empty->st_mode & 07777) != 0) error = platform::fail_errno(Errc::kIo, temporary);
   }
-  return platform::disk_rename(temporary, path);
+  if (error == Errc::kOk) error = platform::disk_rename(temporary, target);
+  if (error != Errc::kOk) (void)unlink(temporary.c_str());
+  return error;
 }
 
 Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std::shared_ptr<SegmentImpl> *out) {
@@ -208,7 +265,12 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
   if (options.layout == Layout::kHeap) {
     if (const Errc error = prepare_heap(*segment); error != Errc::kOk) {
       const std::string detail = platform::failure_detail();
-      if (!runs_here()) (void)unmap(file);
+      if (runs_here()) {  // it stays mapped as long as the instance runs; the next map() takes it over
+        const std::scoped_lock guard(segments_mutex_);
+        segment->is_unprepared = true;
+      } else {
+        (void)unmap(*segment);
+      }
       return fail(error, detail);
     }
   }
@@ -218,16 +280,24 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options, std
 
 // REQUIRES the folder lock and process_.mutex (or a running instance of this thread).
 Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options,
-                          const std::shared_ptr<SegmentImpl> &segment) {
+                          std::shared_ptr<SegmentImpl> &segment) {
   const std::scoped_lock guard(segments_mutex_);
+  std::shared_ptr<SegmentImpl> unprepared;
   for (const auto &mapped : segments_) {
-    if (mapped->name == name && memory_->control().segments[mapped->number].offset_bytes == options.offset_bytes)
-      return fail(Errc::kSegmentInUse, name + " is mapped in this process already");
+    if (mapped->name != name || memory_->control().segments[mapped->number].offset_bytes != options.offset_bytes)
+      continue;
+    if (!mapped->is_unprepared) return fail(Errc::kSegmentInUse, name + " is mapped in this process already");
+    unprepared = mapped;
   }
   if (const Errc error = find_or_add(name, options, &segment->number); error != Errc::kOk) return error;
   if (const Errc error = memory_->open_segments(); error != Errc::kOk) return error;
   if (options.size_bytes > size_of(segment->number)) {
     if (const Errc error = extend(segment->number, options.size_bytes); error != Errc::kOk) return error;
+  }
+  if (unprepared != nullptr) {
+    unprepared->is_unprepared = false;
+    segment = std::move(unprepared);
+    return Errc::kOk;
   }
   std::byte *base = nullptr;
   if (const Errc error = engine_->map(segment->number, page::Engine::Placement::kCommon, &base); error != Errc::kOk)
@@ -282,9 +352,17 @@ Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
 }
 
 Errc DomainImpl::unmap(const std::string &file) noexcept {
+  const std::string name = std::filesystem::path(file).lexically_normal().string();
+  return unmap(name, [&name](const SegmentImpl &segment) { return segment.name == name; });
+}
+
+Errc DomainImpl::unmap(const SegmentImpl &wanted) noexcept {
+  return unmap(wanted.name, [&wanted](const SegmentImpl &segment) { return &segment == &wanted; });
+}
+
+Errc DomainImpl::unmap(const std::string &name, const std::function<bool(const SegmentImpl &)> &is_wanted) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_at_any_level()) return fail(Errc::kInstanceRunning, "unmap inside an instance");
-  const std::string name = std::filesystem::path(file).lexically_normal().string();
   const LineUsers::Barred nobody_at_lines(line_users_);
   const std::scoped_lock process(process_.mutex);
   const ThreadViews::Stopped stopped = views_->stop();
@@ -293,7 +371,7 @@ Errc DomainImpl::unmap(const std::string &file) noexcept {
   if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
   bool found = false;
   for (auto it = segments_.begin(); it != segments_.end();) {
-    if ((*it)->name != name) {
+    if (!is_wanted(**it)) {
       ++it;
       continue;
     }
@@ -364,7 +442,7 @@ std::shared_ptr<SegmentImpl> DomainImpl::segment_at(const void *address) noexcep
 Errc DomainImpl::heap_context(const SegmentImpl &segment, storage::HeapContext *out) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here() && !runs_in_hardware(lines_.get()))
-    return fail(Errc::kEndWithoutBegin, "allocation outside an instance");
+    return fail(Errc::kEndWithoutBegin, "allocating or freeing outside an instance");
   if (segment.layout != Layout::kHeap) return fail(Errc::kNotAHeap, segment.name + " is a raw segment");
   const auto grow_segment = [](void *context, std::uint64_t size_bytes, Errc *why) noexcept {
     leave_hardware();

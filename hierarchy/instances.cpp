@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include <tmh/transaction.hpp>
+
 #include "hierarchy/back_off.h"
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/end_of_thread.h"
@@ -284,6 +286,11 @@ void DomainImpl::backoff() noexcept {
     progressed = memory_->state().clock.load(std::memory_order_relaxed) != last_instance.clock_at_abort;
   }
   back_off(policy(), last_instance.attempts, progressed);
+}
+
+void raise_left_open() {
+  fail(Errc::kNestedMisuse, "the body has begun an instance that it has not ended");
+  raise(Errc::kNestedMisuse);
 }
 
 std::uint64_t DomainImpl::collect() noexcept {

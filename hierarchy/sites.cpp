@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <tmh/transaction.hpp>
+
 #include "hierarchy/back_off.h"
 #include "hierarchy/policies.h"
 #include "hierarchy/site_impl.h"
@@ -288,6 +290,7 @@ bool Attempts::end() {
         run_actions(status == Status::kCommitted);
         raise(error);
       }
+      check_outermost(status);
       site.add(SiteCount::kPageTicks, platform::ticks() - ticks_);
       if (status == Status::kCommitted) {
         site.add(SiteCount::kPageCommits, 1);

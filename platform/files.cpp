@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <mutex>
+#include <system_error>
 
 #include "platform/failure.h"
 #include "platform/readahead.h"
@@ -44,6 +46,23 @@ Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexc
   if (fstat(fd.get(), &info) != 0) return fail_errno(Errc::kIo, path);
   if (!S_ISREG(info.st_mode)) return fail(Errc::kNotADomain, what);
   *out = std::move(fd);
+  return Errc::kOk;
+}
+
+Errc follow_links(const std::string &path, std::string *out) {
+  constexpr int kLinksMax = 40;  // as the kernel
+  std::filesystem::path file = path;
+  std::error_code error;
+  for (int links = 0; std::filesystem::is_symlink(file, error); ++links) {
+    if (links == kLinksMax) error = std::make_error_code(std::errc::too_many_symbolic_link_levels);
+    if (!error) file = file.parent_path() / std::filesystem::read_symlink(file, error);
+    if (error) break;
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    errno = error.value();
+    return fail_errno(Errc::kIo, path);
+  }
+  *out = file.string();
   return Errc::kOk;
 }
 

@@ -43,6 +43,9 @@ class FileDescriptor {
 // created has mode 0660. kNotADomain: it is something else; kPermission, kReadOnly, kDiskFull, kIo. errno of an open(2) that failed is kept.
 [[nodiscard]] Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexcept;
 
+// What open(2) with O_CREAT opens or makes for `path`: the path of a file that is no symbolic link, or is not there. kIo: links go round.
+[[nodiscard]] Errc follow_links(const std::string &path, std::string *out);
+
 // Exclusive flock for the lifetime of the object; the kernel releases it when the process dies. A forked child holds none: it closes what it
 // inherits, or the lock would outlive its parent.
 class FolderLock {

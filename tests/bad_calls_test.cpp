@@ -13,6 +13,8 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -114,6 +116,31 @@ TEST_F(BadCallTest, NestedMisuseIsRefused) {
   EXPECT_EQ(self.domain.end(), Status::kCommitted);
 }
 
+TEST_F(BadCallTest, ABodyThatLeavesAnInstanceOpenIsRefused) {
+  for (const Levels levels : {Levels::kPage, Levels::kHybrid}) {
+    DomainOptions options = plain();
+    options.levels = levels;
+    const Actor self(folder_ / to_string(levels), options);
+    const Site site(self.domain, "careless");
+    const auto leave_open = [&] {
+      self.domain.begin();
+      self.set(0, 5);
+      return 5;
+    };
+    const std::function<void()> calls[] = {
+        [&] { atomically(self.domain, leave_open); }, [&] { atomically(self.domain, [&] { (void)leave_open(); }); },
+        [&] { atomically(site, leave_open); },
+        [&] { atomically(self.domain, [&] { atomically(self.domain, [&] { (void)leave_open(); }); }); }};
+    for (const auto &call : calls) {
+      expect_error(Errc::kNestedMisuse, call, "not ended");
+      EXPECT_EQ(self.domain.depth(), 0U);
+      EXPECT_EQ(self.committed(0), 0U);
+    }
+    self.commit(0, 1);
+    EXPECT_EQ(self.committed(0), 1U);
+  }
+}
+
 TEST_F(BadCallTest, QueryThatWritesIsReported) {
   const Actor self = actor();
   expect_error(Errc::kQueryWrote, [&] { query(self.domain, [&] { self.set(3, 1); }); });
@@ -171,6 +198,33 @@ TEST_F(BadCallTest, AllocationBeyondTheSegmentIsFull) {
   void *block = heap.allocate(1000);
   EXPECT_NE(block, nullptr);
   EXPECT_EQ(self.domain.end(), Status::kCommitted);
+}
+
+TEST_F(BadCallTest, AllocationThatCannotGrowTheSegmentSaysWhy) {
+  expect_child("few descriptors", [&] {
+    const Domain domain = Domain::open(folder_.path(), plain());
+    const Segment heap = domain.map("heap");
+    atomically(domain, [&] { heap.deallocate(heap.allocate(64)); });
+    const int next = dup(0);
+    ASSERT_GE(next, 0);
+    ASSERT_EQ(close(next), 0);
+    const rlimit limit{static_cast<rlim_t>(next), 1024};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    expect_error(
+        Errc::kIo, [&] { atomically(domain, [&] { static_cast<void>(heap.allocate(8 << 20)); }); },
+        "Too many open files");
+  });
+}
+
+TEST_F(BadCallTest, OpeningADomainWhoseFolderWasRemovedIsRefused) {
+  const std::string folder = folder_ / "gone";
+  Domain domain = Domain::open(folder, plain());
+  std::filesystem::remove_all(folder);
+  for (int time = 0; time < 2; ++time)
+    expect_error(
+        Errc::kNotADomain, [&] { static_cast<void>(Domain::open(folder, plain())); }, folder);
+  domain.close();
+  EXPECT_TRUE(Domain::open(folder, plain()));
 }
 
 TEST_F(BadCallTest, AlignmentMustBeAPowerOfTwoUpToAPage) {

@@ -65,18 +65,22 @@ class Segment {
   [[nodiscard]] bool is_relocatable() const noexcept;
   [[nodiscard]] const std::string &name() const noexcept;
   // Extends the file and the usable range; returns when it is usable by every participant. Others keep running.
-  // May be called inside an instance; the new size stays even when the instance aborts. Errors: kMisalignedLength,
-  // kSegmentFull (beyond max_bytes), kDiskFull, kIo.
+  // A size that is not larger changes nothing. May be called inside an instance; the new size stays even when the instance aborts. Errors:
+  // kMisalignedLength, kSegmentFull (beyond max_bytes), kSegmentOverlap (into another part of the file), kDiskFull, kIo, kNotMapped, kNotADomain
+  // (the domain's files are others than when this process came).
   void grow(std::uint64_t new_size_bytes) const;
   [[nodiscard]] std::error_code grow(std::uint64_t new_size_bytes, std::error_code &ec) const noexcept;
 
   // Transactional allocation from a heap segment: rolled back with the instance. REQUIRES: inside an instance.
-  // allocate() throws Error(kSegmentFull | kNotAHeap | kEndWithoutBegin); alignment is a power of two, at most 4096.
+  // Not initialised; 0 bytes count as 1. alignment: a power of two, at most 4096. deallocate(): a null pointer is nothing; bytes: as they were
+  // asked for, which is checked, or 0. Errors: kSegmentFull, kDiskFull, kBadArgument (alignment), kBadFree, kNotAHeap, kEndWithoutBegin,
+  // kNotMapped, kCorrupt; and grow()'s.
   [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) const;
   void deallocate(void *pointer, std::size_t bytes = 0) const;
 
   // The object named `name`, constructed on first use (value-initialised, or with its allocator where that can be made from a segment).
-  // Runs in an instance of its own unless one is running. Errors: kNotAHeap, kRootMismatch, kSegmentFull.
+  // Runs in an instance of its own unless one is running. Errors: kNotAHeap, kRootMismatch, kSegmentFull, kDiskFull, kBadArgument (name); kNestedMisuse:
+  // in a query, also of a root that there is; ask before it.
   template <class T>
   [[nodiscard]] T *root(std::string_view name = "root") const;
   // The 8-byte cell behind a root; zero on first use. REQUIRES: inside an instance. name: 1 to 47 bytes.
@@ -94,8 +98,8 @@ class Domain {
   Domain() = default;
   // Opens or creates the domain in `folder` (created if missing) and attaches this process. Opening it again in the
   // same process returns the same domain, with the options that it has; those that it cannot have are refused as another process's would be
-  // (kDurabilityMismatch, kDetectionMismatch, kLevelsMismatch). Errors: see Errc 3 to 10, 18, 20, 21, 27 to 31, 46
-  // (the folder holds another domain's files than when the processes came that are in it).
+  // (kDurabilityMismatch, kDetectionMismatch, kLevelsMismatch). Errors: see Errc 3 to 10, 18, 20, 21, 27 to 31, 36, 38 to 41, 44 to 48, 50.
+  // kNotADomain (this process has it open) and kDomainInUse (others have): the folder holds other files than when they came.
   [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options = {});
   [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options,
                                    std::error_code &ec) noexcept;
@@ -103,14 +107,15 @@ class Domain {
 
   // Maps a segment; a relative `file` lies in the domain's folder. At the same address in every process unless
   // relocatable. An existing segment grows to size_bytes when it is smaller. May be called inside an instance, but for a heap in a file
-  // of zeros (kInstanceRunning: the format could be rolled back). Errors: 11, 12, 15 to 17, 20, 21, 32, 33, 35, 36.
+  // of zeros (kInstanceRunning: the format could be rolled back). One process maps a segment once, through whatever handle (kSegmentInUse). A file
+  // that is refused for what it holds becomes no segment. Errors: see Errc 3, 4, 6 to 9, 11, 12, 15 to 17, 20, 21, 32, 33, 35, 36, 38, 39.
   [[nodiscard]] Segment map(const std::string &file, const SegmentOptions &options = {}) const;
   [[nodiscard]] Segment map(const std::string &file, const SegmentOptions &options, std::error_code &ec) const noexcept;
   // unmap() and close() wait until no other thread runs an instance of this domain, at whatever level; those that are about to begin wait for
   // them. A sleeping retry() is no running instance, nor is an action of on_commit() or on_abort(): it may call both. So who clears a flag that
   // bodies look at before they touch the segment, and then unmaps, needs no more. An attempt that begins later and touches the segment meets
   // unmapped memory, as after munmap(); so does the next attempt of an instance that has aborted. Errors: kInstanceRunning: this thread runs
-  // an instance; kNotMapped.
+  // an instance; kNotMapped. By its handle: that segment; by its file: all parts of the file that this process has mapped.
   void unmap(const Segment &segment) const;
   [[nodiscard]] std::error_code unmap(const std::string &file, std::error_code &ec) const noexcept;
 
@@ -121,7 +126,9 @@ class Domain {
 
   // An instance. Nested begins are subsumed. end() returns kCommitted or kAborted at the outermost end, else kPending
   // or kFailed. A query may stand inside an update, not the other way round (kNestedMisuse). One that is still open when its thread ends aborts
-  // behind the destructors of the thread's thread_local objects; its on_abort() actions do not run.
+  // behind the destructors of the thread's thread_local objects; its on_abort() actions do not run. Errors: kEndWithoutBegin; kNestedMisuse:
+  // also of an end that is not its begin's, or another domain's instance; kNotInitialized; kDetached. end(), which then has ended the instance:
+  // kDiskFull, it has aborted; of durable domains kLogFailed, kLogMissing, kIo: perhaps committed, and perhaps not durable.
   void begin() const;
   [[nodiscard]] Status end() const;
   // The same, acknowledged as `durability` says and not as the domain does: kStrict returns when everything that the instance read and

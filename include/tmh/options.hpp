@@ -220,8 +220,9 @@ enum class Layout : std::uint8_t {
 };
 
 struct SegmentOptions {
-  std::uint64_t size_bytes = 0;    // initial size, multiple of 4096; 0: the file's size (at least 1 MiB for a heap)
-  std::uint64_t max_bytes = 0;     // address space reserved for growth, up to 1 TiB; 0: max(64 GiB, size_bytes)
+  std::uint64_t size_bytes = 0;  // initial size, multiple of 4096; 0: the file's size (at least 1 MiB for a heap)
+  std::uint64_t max_bytes =
+      0;  // address space reserved for growth, up to 1 TiB, not below the size; 0: max(64 GiB, size)
   std::uint64_t offset_bytes = 0;  // where in the file the segment begins, multiple of 4096
   Layout layout = Layout::kHeap;
   bool relocatable = false;  // true: any address will do in this process (use tmh::offset_ptr inside)

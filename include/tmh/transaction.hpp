@@ -17,14 +17,21 @@ namespace detail {
 // pthread_exit() or pthread_cancel() unwinds a body, and nothing stops it: ends what its begin has begun, without effects. Outermost: aborts.
 // depth_before: Domain::depth() at its begin.
 void leave_by_force(const Domain &domain, bool is_query, std::uint32_t depth_before) noexcept;
+// After the end that was to be the outermost one: throws kNestedMisuse if it was not, because the body has begun what it has not ended.
+[[noreturn]] void raise_left_open();
+inline void check_outermost(Status status) {
+  if (status == Status::kPending || status == Status::kFailed) raise_left_open();
+}
 }  // namespace detail
 
-// Runs body() as one transaction and returns its value; retries until it commits. Inside another instance it is
+// Runs body() as one transaction and returns its value, an object (no reference); retries until it commits. Inside another instance it is
 // subsumed: it runs once, and the outermost level retries. An exception rolls back and propagates; when the instance
-// had already FAILED the exception belongs to an attempt that never happened, and the body runs again.
+// had already FAILED the exception belongs to an attempt that never happened, and the body runs again. What rolls back is the outermost
+// instance: an exception of a subsumed body that the body around it catches undoes nothing.
 // Only stores into segments are rolled back: locals keep what the last attempt left in them. pthread_exit() in the body rolls back, too, and
 // ends the thread, FAILED or not. So does pthread_cancel() that a cancellation point of the body acts upon; the library's own calls are no
 // place for it (they may end the program): a thread that others cancel has cancellation disabled outside of such points.
+// Errors: as Domain::begin() and end(). kNestedMisuse: inside a query; or the body has begun an instance that it has not ended, and all is aborted.
 template <class Body>
 TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;
@@ -35,10 +42,14 @@ TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body) 
     try {
       if constexpr (std::is_void_v<Result>) {
         body();
-        if (domain.end() != Status::kAborted) return;
+        const Status status = domain.end();
+        if (outermost) detail::check_outermost(status);
+        if (status != Status::kAborted) return;
       } else {
         std::optional<Result> result(body());
-        if (domain.end() != Status::kAborted) return *std::move(result);
+        const Status status = domain.end();
+        if (outermost) detail::check_outermost(status);
+        if (status != Status::kAborted) return *std::move(result);
       }
     } catch (const detail::RetryNow &why) {
       if (!outermost) {
@@ -85,7 +96,7 @@ TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body) 
 void become_irrevocable();
 
 // Runs body() as a read-only transaction on one consistent snapshot: once, unless it calls retry(). Never aborts. A store into a segment is
-// discarded and reported as Error(kQueryWrote).
+// discarded and reported as Error(kQueryWrote). Inside an update it is subsumed: it sees the update's stores, and its own are the update's.
 template <class Body>
 TMH_CATCHES_FORCED_UNWINDING auto query(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;

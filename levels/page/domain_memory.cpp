@@ -300,7 +300,10 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
       const std::uint32_t file = file_of(number, record);
       if (file == number && log_state_ != nullptr) log_state_->data_syncs.forget(file);
       if (const Errc error = sync_data(&made, file); error != Errc::kOk) return error;
-      if (const Errc error = platform::sync_folder(folder_of(segment_path(record))); error != Errc::kOk) return error;
+      std::string file_made;  // in another folder, if a symbolic link leads there
+      if (const Errc error = platform::follow_links(segment_path(record), &file_made); error != Errc::kOk) return error;
+      for (const std::string &named : {segment_path(record), file_made})
+        if (const Errc error = platform::sync_folder(folder_of(named)); error != Errc::kOk) return error;
     }
     // Before anybody sees the segment: others open it without the folder lock.
     if (separate_homes_) {
