@@ -30,6 +30,9 @@ ConsistencyTree::ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role 
 }
 
 Errc ConsistencyTree::reserve(std::size_t count) noexcept {
+  // acquire: pairs with LogWriter::publish(). Who writes the log reads versions without the lock; what was in free slots it had read before they
+  // were freed. That is known here by way of who freed them and the lock, but ThreadSanitizer sees nothing of that where it was another process.
+  (void)memory_.durable_clock();
   DomainState &state = memory_.state();
   while (reserved_.size() < count) {
     if (state.free_version == 0) {
