@@ -407,49 +407,99 @@ TEST_F(DurableTest, SegmentsAreMadeBesideCheckpoints) {
   }
 }
 
-// The housekeeper reads versions for the log, another process frees their slots, and this one's next commit writes into them: ThreadSanitizer,
-// which sees this process alone, knows that they come after the log.
-TEST_F(DurableTest, SlotsThatOthersFreeAreWrittenBehindTheLog) {
-  constexpr std::uint64_t kPages = 200;  // more slots than a process keeps for its next commits
-  for (const Levels levels : {Levels::kPage, Levels::kHybrid}) {
-    SCOPED_TRACE(to_string(levels));
-    const std::string folder = path() + to_string(levels);
-    DomainOptions options = without_automatic_checkpoints(levels);
+// ThreadSanitizer, which sees one process at a time, knows what is ordered by way of another one.
+class ByWayOfOthersTest : public DurableTest, public testing::WithParamInterface<Levels> {
+ protected:
+  static constexpr std::uint64_t kPages = 200;  // more slots than a process keeps for its next commits
+  enum class Writes : std::uint8_t { kLog, kNothing };
+  struct Process {
+    Process(const std::string &folder, Writes writes) : domain(Domain::open(folder, options(writes))) {
+      segment = domain.map("a.db", raw_pages(kPages));
+    }
+    void store(std::uint64_t index, std::uint64_t value) const {
+      atomically(domain, [&] {
+        for (std::uint64_t page = 0; page < kPages; ++page) word_of(segment, page, index) = value + page;
+      });
+    }
+    void await_log_commits(std::uint64_t count) const {
+      EXPECT_TRUE(poll_until([&] { return domain.counters().log_commits == count; }));
+    }
+    Domain domain;
+    Segment segment;
+  };
+  static DomainOptions options(Writes writes) {
+    DomainOptions options = without_automatic_checkpoints(GetParam());
     options.durability = Durability::kBuffered;
-    const Shared<Turn> turn;
-    Children children;
-    children.spawn("writes", role(*turn, [&] {
-                     options.flush_interval_ms = 20;
-                     Domain domain = Domain::open(folder, options);
-                     const Segment segment = domain.map("a.db", raw_pages(kPages));
-                     const auto store = [&](std::uint64_t value) {
-                       atomically(domain, [&] {
-                         for (std::uint64_t page = 0; page < kPages; ++page) word_of(segment, page) = value + page;
-                       });
-                     };
-                     store(1);
-                     turn->reach(1);
-                     turn->await(2);
-                     store(2);
-                     domain.close();
-                   }));
-    children.spawn("frees", role(*turn, [&] {
-                     turn->await(1);
-                     options.flush_interval_ms = 3'600'000;
-                     Domain domain = Domain::open(folder, options);
-                     const Segment segment = domain.map("a.db", raw_pages(kPages));
-                     EXPECT_TRUE(poll_until([&] { return domain.counters().log_commits == 1; }));
-                     domain.checkpoint();
-                     turn->reach(2);
-                     domain.close();
-                   }));
-    children.expect_success();
-    const Domain domain = Domain::open(folder, options);
-    const Segment segment = domain.map("a.db", raw_pages(kPages));
-    query(domain, [&] {
-      for (std::uint64_t page = 0; page < kPages; ++page) EXPECT_EQ(word_of(segment, page), 2 + page);
+    options.flush_interval_ms = writes == Writes::kLog ? 20 : 3'600'000;
+    return options;
+  }
+  void expect(std::uint64_t index, std::uint64_t value) const {
+    const Process process(path(), Writes::kNothing);
+    query(process.domain, [&] {
+      for (std::uint64_t page = 0; page < kPages; ++page)
+        EXPECT_EQ(word_of(process.segment, page, index), value + page);
     });
   }
+  const Shared<Turn> turn_;
+  Children children_;
+};
+INSTANTIATE_TEST_SUITE_P(Levels, ByWayOfOthersTest, testing::Values(Levels::kPage, Levels::kHybrid),
+                         [](const auto &level) { return level.param == Levels::kPage ? "Pages" : "Hybrid"; });
+
+// The housekeeper has read versions for the log, another process frees their slots, and the next commit writes into them.
+TEST_P(ByWayOfOthersTest, ACommitWritesIntoSlotsBehindTheLogsReads) {
+  children_.spawn("writes", role(*turn_, [&] {
+                    Process self(path(), Writes::kLog);
+                    self.store(0, 1);
+                    turn_->reach(1);
+                    turn_->await(2);
+                    self.store(0, 2);
+                    self.domain.close();
+                  }));
+  children_.spawn("frees", role(*turn_, [&] {
+                    turn_->await(1);
+                    Process self(path(), Writes::kNothing);
+                    self.await_log_commits(1);
+                    self.domain.checkpoint();
+                    turn_->reach(2);
+                    self.domain.close();
+                  }));
+  children_.expect_success();
+  expect(0, 2);
+}
+
+// A commit folds older versions into its own, another process frees the slots and commits in them, and the housekeeper reads that for the log.
+TEST_P(ByWayOfOthersTest, TheLogReadsSlotsBehindAFold) {
+  constexpr std::uint64_t kNextLine = kLineBytes / 8;
+  children_.spawn("folds", role(*turn_, [&] {
+                    Process self(path(), Writes::kLog);
+                    turn_->reach(1);
+                    turn_->await(2);
+                    self.store(0, 1);
+                    self.await_log_commits(1);
+                    self.store(kNextLine, 2);
+                    turn_->reach(3);
+                    turn_->await(4);
+                    self.domain.close();
+                  }));
+  children_.spawn("frees", role(*turn_, [&] {
+                    turn_->await(1);
+                    Process self(path(), Writes::kNothing);
+                    query(self.domain, [&] {
+                      EXPECT_EQ(word_of(self.segment, 0), 0U);
+                      turn_->reach(2);
+                      turn_->await(3);
+                      EXPECT_EQ(word_of(self.segment, 1), 0U);
+                    });
+                    self.domain.checkpoint();
+                    self.store(0, 3);
+                    self.await_log_commits(3);
+                    turn_->reach(4);
+                    self.domain.close();
+                  }));
+  children_.expect_success();
+  expect(0, 3);
+  expect(kNextLine, 2);
 }
 
 TEST_F(DurableTest, ArchivedLogRestoresAnyMoment) {
