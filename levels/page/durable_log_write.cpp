@@ -207,8 +207,9 @@ Errc DurableLog::append_wide(const CommitLogEntry &first) noexcept {
   if (versions.size() != first.pages) return fail(Errc::kCorrupt, "versions of a wide commit are missing");
   std::sort(versions.begin(), versions.end());
   for (const auto &[page, slot] : versions) {
-    if (const Errc error = append_page(slot, PageId{page}, memory_.version(slot).lines); error != Errc::kOk)
-      return error;
+    // acquire: pairs with ConsistencyTree::fold_into()
+    const LineMask lines = std::atomic_ref(memory_.version(slot).lines).load(std::memory_order_acquire);
+    if (const Errc error = append_page(slot, PageId{page}, lines); error != Errc::kOk) return error;
   }
   return Errc::kOk;
 }
