@@ -101,6 +101,7 @@ Errc DurableLog::plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) n
     return Errc::kOk;
   }
   LogState &s = state();
+  static_cast<void>(acquire_published());  // what is left of another process's cut
   *cut = s.cut[s.cuts & 1];
   if (at.line >= cut->line && !has_upper(at, *cut)) {
     cut->line = lower_->clock();
