@@ -430,7 +430,7 @@ class ByWayOfOthersTest : public DurableTest, public testing::WithParamInterface
   static DomainOptions options(Writes writes) {
     DomainOptions options = without_automatic_checkpoints(GetParam());
     options.durability = Durability::kBuffered;
-    options.flush_interval_ms = writes == Writes::kLog ? 20 : 3'600'000;
+    options.flush_interval_ms = writes == Writes::kLog ? 100 : 3'600'000;
     return options;
   }
   void expect(std::uint64_t index, std::uint64_t value) const {
