@@ -210,8 +210,8 @@ bool Directory::make_room_for_announcement() noexcept {
   if (memory_.make_log_room(1) != Errc::kOk) return false;
   const storage::LogState *log = memory_.log_state();
   if (log == nullptr) return true;
-  const std::uint64_t head = memory_.state().log_head.load(std::memory_order_relaxed);  // under the lock
-  return head - log->durable_position.load(std::memory_order_relaxed) < page::kLogEntries;
+  const std::uint64_t head = memory_.state().log_head.load(std::memory_order_relaxed);      // under the lock
+  return head - log->durable_position.load(std::memory_order_acquire) < page::kLogEntries;  // as there
 }
 
 // What every release of a page by level 2 begins with: kReleased: nobody at level 2 uses it, and everybody there will ask.

@@ -37,6 +37,8 @@ class SharedLock {
   // True also when its holder is dead.
   [[nodiscard]] bool try_lock(LockTag self, Alive is_alive, void *context) noexcept;
   void unlock() noexcept;
+  // What its holders have done so far comes before what the caller does next. acquire: pairs with unlock().
+  void acquire_only() const noexcept { static_cast<void>(word_.load(std::memory_order_acquire)); }
 
  private:
   static constexpr std::uint32_t kSleepers = 0x8000'0000u;

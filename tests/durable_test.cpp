@@ -408,6 +408,101 @@ TEST_F(DurableTest, SegmentsAreMadeBesideCheckpoints) {
   }
 }
 
+// ThreadSanitizer, which sees one process at a time, knows what is ordered by way of another one.
+class ByWayOfOthersTest : public DurableTest, public testing::WithParamInterface<Levels> {
+ protected:
+  static constexpr std::uint64_t kPages = 200;  // more slots than a process keeps for its next commits
+  enum class Writes : std::uint8_t { kLog, kNothing };
+  struct Process {
+    Process(const std::string &folder, Writes writes) : domain(Domain::open(folder, options(writes))) {
+      segment = domain.map("a.db", raw_pages(kPages));
+    }
+    void store(std::uint64_t index, std::uint64_t value) const {
+      atomically(domain, [&] {
+        for (std::uint64_t page = 0; page < kPages; ++page) word_of(segment, page, index) = value + page;
+      });
+    }
+    void await_log_commits(std::uint64_t count) const {
+      EXPECT_TRUE(poll_until([&] { return domain.counters().log_commits == count; }));
+    }
+    Domain domain;
+    Segment segment;
+  };
+  static DomainOptions options(Writes writes) {
+    DomainOptions options = without_automatic_checkpoints(GetParam());
+    options.durability = Durability::kBuffered;
+    options.flush_interval_ms = writes == Writes::kLog ? 100 : 3'600'000;
+    return options;
+  }
+  void expect(std::uint64_t index, std::uint64_t value) const {
+    const Process process(path(), Writes::kNothing);
+    query(process.domain, [&] {
+      for (std::uint64_t page = 0; page < kPages; ++page)
+        EXPECT_EQ(word_of(process.segment, page, index), value + page);
+    });
+  }
+  const Shared<Turn> turn_;
+  Children children_;
+};
+INSTANTIATE_TEST_SUITE_P(Levels, ByWayOfOthersTest, testing::Values(Levels::kPage, Levels::kHybrid),
+                         [](const auto &level) { return level.param == Levels::kPage ? "Pages" : "Hybrid"; });
+
+// The housekeeper has read versions for the log, another process frees their slots, and the next commit writes into them.
+TEST_P(ByWayOfOthersTest, ACommitWritesIntoSlotsBehindTheLogsReads) {
+  children_.spawn("writes", role(*turn_, [&] {
+                    Process self(path(), Writes::kLog);
+                    self.store(0, 1);
+                    turn_->reach(1);
+                    turn_->await(2);
+                    self.store(0, 2);
+                    self.domain.close();
+                  }));
+  children_.spawn("frees", role(*turn_, [&] {
+                    turn_->await(1);
+                    Process self(path(), Writes::kNothing);
+                    self.await_log_commits(1);
+                    self.domain.checkpoint();
+                    turn_->reach(2);
+                    self.domain.close();
+                  }));
+  children_.expect_success();
+  expect(0, 2);
+}
+
+// A commit folds older versions into its own, another process frees the slots and commits in them, and the housekeeper reads that for the log.
+TEST_P(ByWayOfOthersTest, TheLogReadsSlotsBehindAFold) {
+  constexpr std::uint64_t kNextLine = kLineBytes / 8;
+  children_.spawn("folds", role(*turn_, [&] {
+                    Process self(path(), Writes::kLog);
+                    turn_->reach(1);
+                    turn_->await(2);
+                    self.store(0, 1);
+                    self.await_log_commits(1);
+                    self.store(kNextLine, 2);
+                    turn_->reach(3);
+                    turn_->await(4);
+                    self.domain.close();
+                  }));
+  children_.spawn("frees", role(*turn_, [&] {
+                    turn_->await(1);
+                    Process self(path(), Writes::kNothing);
+                    query(self.domain, [&] {
+                      EXPECT_EQ(word_of(self.segment, 0), 0U);
+                      turn_->reach(2);
+                      turn_->await(3);
+                      EXPECT_EQ(word_of(self.segment, 1), 0U);
+                    });
+                    self.domain.checkpoint();
+                    self.store(0, 3);
+                    self.await_log_commits(3);
+                    turn_->reach(4);
+                    self.domain.close();
+                  }));
+  children_.expect_success();
+  expect(0, 3);
+  expect(kNextLine, 2);
+}
+
 TEST_F(DurableTest, ArchivedLogRestoresAnyMoment) {
   DomainOptions options = durable_options();
   options.keep_log = true;

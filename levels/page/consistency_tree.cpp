@@ -30,6 +30,9 @@ ConsistencyTree::ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role 
 }
 
 Errc ConsistencyTree::reserve(std::size_t count) noexcept {
+  // acquire: pairs with LogWriter::publish(). Who writes the log reads versions without the lock; what was in free slots it had read before they
+  // were freed. That is known here by way of who freed them and the lock, but ThreadSanitizer sees nothing of that where it was another process.
+  (void)memory_.durable_clock();
   DomainState &state = memory_.state();
   while (reserved_.size() < count) {
     if (state.free_version == 0) {
@@ -247,7 +250,8 @@ void ConsistencyTree::fold_into(Slot newer) noexcept {
   if (memory_.log_state() != nullptr)
     for (LineMask lines = added; lines != 0; lines &= lines - 1) head.words[std::countr_zero(lines)] = 0;
   step(Step::kMergeFilled);
-  head.lines |= below.lines;
+  // release: pairs with DurableLog::append_wide(), which has no lock and must find the words of what it sees added taken away.
+  std::atomic_ref(head.lines).store(head.lines | added, std::memory_order_release);
   step(Step::kMergeMasked);
   unlink(older);
   recycle(older);

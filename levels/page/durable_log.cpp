@@ -79,9 +79,10 @@ DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
   const DomainState &domain = memory_.state();
   if (s.error.load(std::memory_order_relaxed) != 0) return Room::kFailed;
   if (beyond_durable_) return Room::kSegment;
+  // The ring entries of what is not written yet must stay. A commit too wide for the ring leaves it full at once. acquire: those before it have been
+  // read by who wrote them to the log.
   const std::uint64_t backlog =
-      domain.log_head.load(std::memory_order_relaxed) - s.durable_position.load(std::memory_order_relaxed);
-  // The ring entries of what is not written yet must stay. A commit too wide for the ring leaves it full at once.
+      domain.log_head.load(std::memory_order_relaxed) - s.durable_position.load(std::memory_order_acquire);
   if (backlog > kBacklogPages || (backlog != 0 && backlog + writes > kLogEntries)) return Room::kFlush;
   if (lower_ != nullptr) return reserve(plan_.total_bytes(), end) ? Room::kYes : Room::kFile;
   const std::uint64_t clock = domain.clock.load(std::memory_order_relaxed);

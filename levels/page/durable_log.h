@@ -106,6 +106,7 @@ class DurableLog {
  private:
   [[nodiscard]] Errc write_published() noexcept;
   [[nodiscard]] Errc timed_write() noexcept;
+  std::uint64_t acquire_published() const noexcept;
   [[nodiscard]] Errc plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) noexcept;
   [[nodiscard]] bool has_upper(const storage::FlushPoint &at, const storage::LogCut &cut) const noexcept;
   [[nodiscard]] Errc append_next(const storage::LogCut &cut, storage::FlushPoint *at) noexcept;

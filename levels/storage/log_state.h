@@ -2,7 +2,7 @@
 // Shape:     tmh.log.state: LogState (one block), then two tail blocks. Rebuildable: made anew at each recovery.
 // Invariant: point[flushes & 1] is the last durable state; a flush fills the other one and its tail block, then counts. Whoever
 //            inherits the lock from a dead writer starts again from there: the same commits give the same bytes.
-// Ordering:  durable_clock and durable_line are stored (release) after the point they tell of; readers acquire.
+// Ordering:  durable_clock, durable_line and durable_position are stored (release) after the point they tell of; readers acquire.
 // Sharing:   points, tails, passed: under `lock`; ready_lsn: stored under files_lock. append_lsn: under the domain lock; [t & 1] belongs
 //            to the commit with timestamp t, so that it changes together with the commit clock.
 // Source:    DESIGN D1, D5; LIBTP, section 3.2.1 (log manager).

@@ -196,7 +196,7 @@ void LogWriter::publish(FlushPoint point, std::uint64_t commits) noexcept {
 
 void LogWriter::announce() noexcept {
   const FlushPoint &point = state_->point[state_->flushes.load(std::memory_order_relaxed) & 1];
-  state_->durable_position.store(point.position, std::memory_order_relaxed);
+  state_->durable_position.store(point.position, std::memory_order_release);  // the ring's entries have been read
   state_->durable_lsn.store(point.lsn, std::memory_order_relaxed);
   state_->durable_line.store(point.line, std::memory_order_release);
   state_->durable_clock.store(point.clock, std::memory_order_release);  // homes and acknowledgements may follow
