@@ -252,7 +252,8 @@ namespace {
 Errc copy_file(const std::string &from, const std::string &to) noexcept {
   platform::FileDescriptor in;
   if (const Errc error = platform::open_regular(from, O_RDONLY, &in); error != Errc::kOk) return error;
-  platform::FileDescriptor out(::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660));
+  const platform::FileDescriptor out = platform::keep_off_standard(
+      platform::FileDescriptor(::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660)));
   if (!out) return platform::fail_errno(Errc::kIo, to);
   struct stat info {};
   if (fstat(in.get(), &info) != 0 || ftruncate(out.get(), info.st_size) != 0)
