@@ -7,7 +7,8 @@
 //             (6) a child forked while a thread grows a segment does not keep the folder locked,
 //             (7) a begin that waits while another thread closes is refused, no crash,
 //             (8) a retry that sleeps, and a look at the counters, while another thread closes are refused, no crash,
-//             (9) a version that a dead process had sent home but not freed, and that a repair links again, hides no later commit.
+//             (9) a version that a dead process had sent home but not freed, and that a repair links again, hides no later commit,
+//             (10) a death in the growing of the commit log's ring, under the domain lock, keeps nobody from growing it.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -432,6 +433,29 @@ TEST(RegressionsTest, ALookAtTheCountersWhileAnotherThreadClosesIsRefused) {
       looker.join();
     }
   });
+}
+
+// A limit on sizes of files kills it in the system call that makes the ring's file longer.
+TEST_P(RegressionsModeTest, TheRingGrowsAfterADeathInItsGrowing) {
+  constexpr std::uint64_t kCommits = 3000;  // the file has room for 1,024 at first
+  const Actor survivor = actor();
+  survivor.commit(0, 1);
+  Children children;
+  const std::size_t victim = children.spawn("victim", [&] {
+    const Actor own = actor();
+    own.commit(0, 2);
+    struct stat ring {};
+    ASSERT_EQ(stat((folder_ / "tmh.commits").c_str(), &ring), 0);
+    const rlimit no_core{0, 0}, no_longer{static_cast<rlim_t>(ring.st_size), static_cast<rlim_t>(ring.st_size)};
+    ASSERT_NE(signal(SIGXFSZ, SIG_DFL), SIG_ERR);  // whoever started us may ignore it
+    ASSERT_EQ(setrlimit(RLIMIT_CORE, &no_core), 0);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &no_longer), 0);
+    for (std::uint64_t i = 0; i < kCommits; ++i) own.commit(0, 3 + i);
+  });
+  EXPECT_EQ(children.wait(victim).signal, SIGXFSZ);
+  for (std::uint64_t i = 0; i < kCommits; ++i) survivor.commit(0, 4 + i);
+  EXPECT_EQ(survivor.committed(0), 3 + kCommits);
+  EXPECT_GE(survivor.domain.counters().lock_recoveries, 1U);
 }
 
 }  // namespace

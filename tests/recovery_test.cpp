@@ -250,8 +250,8 @@ TEST(RecoveryTest, RecordBehindACleanEndIsDamage) {
 // A folder that was copied when it was closed, and the log of what came later: from the archive, or into the folder.
 TEST(RecoveryTest, DamageBehindACopyOfAClosedDomainIsDamage) {
   for (const bool is_archived : {true, false}) {
-    const TempFolder folder(memory_folder());
-    const TempFolder archive(memory_folder());
+    const MemoryFolder folder;
+    const MemoryFolder archive;
     LogRig rig(folder.path());
     rig.commit({{0, 0, 0, 1}});
     rig.checkpoint(true);
@@ -278,8 +278,8 @@ TEST(RecoveryTest, DamageBehindACopyOfAClosedDomainIsDamage) {
 }
 
 TEST(RecoveryTest, AGapBehindACopyOfAClosedDomainIsDamage) {
-  const TempFolder folder(memory_folder());
-  const TempFolder archive(memory_folder());
+  const MemoryFolder folder;
+  const MemoryFolder archive;
   LogRig rig(folder.path());
   rig.commit({{0, 0, 0, 1}});
   rig.checkpoint(true);
@@ -445,7 +445,7 @@ TEST(RecoveryTest, PointInTimeBeforeTheDamageIsRecovered) {
 
 // Whoever died of it, or does not know whether it came to its end, asks for the same again.
 TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   LogRig rig(folder.path());
   for (std::uint32_t i = 0; i < 3; ++i) rig.commit({{0, 0, i, i + 1}});
   rig.sync();
@@ -467,7 +467,7 @@ TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
 
 // Made while the clock was ahead, and undone: it is in the log, but no reason to stop in front of what followed.
 TEST(RecoveryTest, AnUndoneTransactionIsNoPointInTime) {
-  const TempFolder folder(memory_folder());
+  const MemoryFolder folder;
   LogRig rig(folder.path());
   const LogRig::Files base = rig.snapshot();
   rig.commit({{0, 0, 0, 1}});
@@ -498,8 +498,8 @@ TEST(RecoveryTest, AnUndoneTransactionIsNoPointInTime) {
 // Both have it, and one holds the beginning of the other: a backup that is older than the archived file, or younger than the copy of it.
 TEST(RecoveryTest, OfTwoCopiesOfALogFileTheFullerOneIsRead) {
   for (const bool is_backup_older : {true, false}) {
-    const TempFolder folder(memory_folder());
-    const TempFolder archive(memory_folder());
+    const MemoryFolder folder;
+    const MemoryFolder archive;
     LogRig rig(folder.path());
     rig.commit({{0, 0, 0, 1}});
     rig.sync();
@@ -522,8 +522,8 @@ TEST(RecoveryTest, OfTwoCopiesOfALogFileTheFullerOneIsRead) {
 
 // The name of a log file promises that it is whole, also when it was restored from an archive that was copied in part.
 TEST(RecoveryTest, AShortLogFileFromTheArchiveIsMadeWhole) {
-  const TempFolder folder(memory_folder());
-  const TempFolder archive(memory_folder());
+  const MemoryFolder folder;
+  const MemoryFolder archive;
   LogRig rig(folder.path());
   rig.commit({{0, 0, 0, 1}});
   rig.sync();
