@@ -104,7 +104,7 @@ class SoftwareThread : public detail::LineAccess {
   // Its totals are this thread's to add to. REQUIRES: attached.
   [[nodiscard]] LineContextV1 &context() noexcept { return *context_; }
   // What the running instance has read and written so far: for retry(), durability, counters.
-  [[nodiscard]] std::span<const detail::LineSeen> reads() const noexcept {
+  [[nodiscard]] std::span<const LineWord *const> reads() const noexcept {
     return {log_.data() + 1, static_cast<std::size_t>(log_top - log_.data())};
   }
   [[nodiscard]] std::span<const LineWrite> writes() const noexcept { return {context_->writes, writes_.size()}; }
@@ -124,13 +124,15 @@ class SoftwareThread : public detail::LineAccess {
   // software_access.cpp
   [[nodiscard]] LineSegment *segment_of_address(std::uintptr_t address);
   void use(LineSegment &segment, std::uint64_t offset) noexcept;
-  void use_again() noexcept;  // software.cpp
+  void use_again() noexcept;  // software.cpp, as the next two
+  void wait_for_blocker() noexcept;
+  void limit(const CapacityModel &capacity) noexcept;
   void look_again() noexcept;
   void make_loadable(LineSegment &segment, std::uint64_t offset);
   [[nodiscard]] std::uint64_t load_over(LineSegment &segment, std::uint64_t offset, std::uint32_t size,
                                         LineWrite &entry);
   [[nodiscard]] std::uint64_t read_home(LineSegment &segment, std::uint64_t offset, std::uint32_t bytes);
-  void note_read(const LineWord *word, std::uint64_t seen);
+  void note_read(const LineWord *word);
   [[nodiscard]] LineWrite &write_entry(LineSegment &segment, std::uint64_t offset);
   void grow_writes();
   void settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen);
@@ -199,7 +201,7 @@ class SoftwareThread : public detail::LineAccess {
   LineSegment *segment_ = nullptr;                         // used last; LineAccess names it while `bytes` is not 0
   std::uint32_t mappings_seen_ = 0;                        // of it, when it was
   std::uint64_t window_begin_ = 0, window_bytes_ = 0;      // of it, that LineAccess then names
-  std::vector<detail::LineSeen> log_;
+  std::vector<const LineWord *> log_;
   std::vector<LocalWrite> writes_;
   LineTable write_index_;
   std::uint64_t write_filter_ = 0;  // bit (line % 64): maybe in write_index_
