@@ -31,10 +31,7 @@ Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexc
   instance_ = number_of(context_->status.load(std::memory_order_relaxed));
   writes_allocated_ = LineMemory::kWritesAtFirst;
   undo_allocated_ = redo_allocated_ = false;
-  if (log_.empty()) {
-    log_.resize(kLogEntriesAtFirst);
-    log_end = &log_.back();
-  }
+  if (log_.empty()) log_.resize(kLogEntriesAtFirst);
   is_attached_ = true;
   return Errc::kOk;
 }
@@ -79,6 +76,8 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   if (attempt_ == 0 || !policy_.keep_age) [[likely]]
     age_ = rv << 16 | number_;
   log_top = log_.data();
+  reads_max_ = begin.reads_max;
+  set_log_end();
   if (!writes_.empty()) {
     writes_.clear();
     write_index_.clear();

@@ -11,6 +11,7 @@
 //            line locked by a committer is waited for, locks and logs lie in shared memory so that anybody can finish a dead one's commit.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,11 +32,14 @@
 
 namespace tmh::line {
 
+inline constexpr std::uint32_t kNoLimit = ~0u;
+
 struct Begin {
   Policy policy;
   bool is_query = false;
   std::uint32_t attempt = 0;                // earlier attempts of this instance that aborted
   const CapacityModel *capacity = nullptr;  // null: unlimited. Outlives the instance.
+  std::uint32_t reads_max = kNoLimit;       // loads that leave the line read last; one more is kCapacity
 };
 
 // Aborted attempts after which an instance takes the turn: it alone commits until it has ended. As hierarchy::kTurnAttempts for updates. A
@@ -65,6 +69,7 @@ class SoftwareThread : public detail::LineAccess {
   // Ends the instance without effects: after a LineAbort (its cause is kept), or because of `cause`.
   void abandon(AbortCause cause = AbortCause::kUser) noexcept;
   [[nodiscard]] bool is_running() const noexcept { return is_running_; }
+  [[nodiscard]] bool is_query() const noexcept { return is_query_; }
   // Has the running attempt been aborted? Its body may not have noticed.
   [[nodiscard]] bool is_doomed() const noexcept { return is_doomed_; }
 
@@ -133,6 +138,7 @@ class SoftwareThread : public detail::LineAccess {
                                         LineWrite &entry);
   [[nodiscard]] std::uint64_t read_home(LineSegment &segment, std::uint64_t offset, std::uint32_t bytes);
   void note_read(const LineWord *word);
+  void set_log_end() noexcept { log_end = log_.data() + std::min<std::size_t>(reads_max_, log_.size() - 1); }
   [[nodiscard]] LineWrite &write_entry(LineSegment &segment, std::uint64_t offset);
   void grow_writes();
   void settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen);
@@ -194,7 +200,7 @@ class SoftwareThread : public detail::LineAccess {
   AbortCause cause_ = AbortCause::kNone;
   AbortStatus status_{};
   Policy policy_;
-  std::uint32_t attempt_ = 0;
+  std::uint32_t attempt_ = 0, reads_max_ = kNoLimit;
   std::uint64_t age_ = 0, stamp_ = 0, instance_ = 0;  // instance_: number in the context's status
   const LineWord *blocked_on_ = nullptr;  // a locked line that made the commit let go, for the wait afterwards
   std::uint64_t blocked_seen_ = 0, blocked_removals_ = 0;  // the word as it was, and LineMemory::removals() then

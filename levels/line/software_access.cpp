@@ -163,9 +163,10 @@ void SoftwareThread::note_read(const LineWord *word) {
   if (*log_top == word) return;
   if (log_top == log_end) {
     const auto used = static_cast<std::size_t>(log_top - log_.data());
+    if (used == reads_max_) fail(AbortCause::kCapacity);
     log_.resize(2 * log_.size());
     log_top = log_.data() + used;
-    log_end = &log_.back();
+    set_log_end();
   }
   *++log_top = word;
   last = detail::kNoLine;
