@@ -254,7 +254,11 @@ inline void Attempts::begin_lines() {
   runs_at_ = RunsAt::kLines;
   Errc error = Errc::kOk;
   line::SoftwareThread *thread = domain.lines()->thread(&error);
-  if (thread == nullptr) raise(error);
+  if (thread == nullptr) {
+    if (kind_ == Kind::kUpdate) raise(error);
+    escalated_ = true;  // a query needs no context
+    return begin_pages();
+  }
   start_timing();
   unwinds = Unwinds::kFailed;
   line_run = {domain.lines(), thread, 1};

@@ -7,13 +7,16 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <tmh/tmh.hpp>
 
-#include "levels/page/layout.h"
+#include "hierarchy/domain_impl.h"
+#include "hierarchy/line_domain.h"
+#include "tests/support/code_of.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -219,6 +222,21 @@ TEST_F(SiteQueriesTest, ManyThreadsSeeOneSnapshotEach) {
     });
   for (std::thread &thread : threads) thread.join();
   EXPECT_GT(site.report().line_commits, kThreads * kRounds / 2);
+}
+
+TEST_F(SiteQueriesTest, WithoutAContextItRunsAtLevel2) {
+  const Site site(domain_, "comes too late");
+  const auto impl = detail::impl_of(domain_);
+  line::LineMemory &lines = impl->lines()->memory();
+  std::vector<std::uint32_t> taken(1);
+  while (lines.take_context(impl->slot(), impl->memory().participant(impl->slot()).incarnation.load(), &taken.back()) ==
+         Errc::kOk)
+    taken.push_back(0);
+  taken.pop_back();
+  EXPECT_EQ(code_of([&] { atomically(site, [&] { ++word(0); }); }), Errc::kTooManyParticipants);
+  EXPECT_EQ(query(site, [&] { return word(0).load(); }), 0U);
+  EXPECT_EQ(site.report().page_commits, 1U);
+  for (const std::uint32_t number : taken) lines.give_back(number);
 }
 
 class LimitedSiteQueriesTest : public SiteQueriesTest {
