@@ -58,7 +58,7 @@ struct SiteState {
   return true;
 }
 
-// A query of a site. Policies say when to give level 1 up, and a query does so at once: it has learned whatever the policy is.
+// A query of a site. One that is too large for level 1 goes up whatever the policy says, so what queries have learned holds at each.
 [[nodiscard]] constexpr bool query_begins_at_pages(const Escalation &escalation, SiteState *site) noexcept {
   if (escalation.kind == EscalationKind::kAlways) return true;
   if (site->page_runs == 0) return false;

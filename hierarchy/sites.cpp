@@ -497,8 +497,9 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
   // Where the beginning is not known, what is wasted counts from the first failure.
   if (first_ticks_ == 0) first_ticks_ = platform::ticks();
   if (failed.attempts > 1) failed.wasted_ns = platform::ns_of_ticks(platform::ticks() - first_ticks_);
-  // A query has one try: at level 2 it cannot fail.
-  switch (kind_ == Kind::kQuery ? NextStep::kEscalate : hierarchy::next(site.escalation(), failed)) {
+  NextStep step = hierarchy::next(site.escalation(), failed);
+  if (kind_ == Kind::kQuery && step == NextStep::kGiveUp) step = NextStep::kEscalate;  // where it cannot fail
+  switch (step) {
     case NextStep::kRetry:
       back_off(site.domain().policy(), attempts_, others_progressed);
       return true;

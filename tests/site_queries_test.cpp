@@ -1,7 +1,7 @@
 // tests/site_queries_test.cpp -- tmh::query(site, body): queries of a site in a hybrid domain, at software level 1 while they are small.
-// Invariants: (1) a small one takes no page from level 1; (2) level 1 has one try: what does not fit, meets a change, or stores goes to level 2,
-//             where a query cannot fail, whatever the site's policy; (3) what queries have learned is not the updates', nor the other way round;
-//             (4) it sees one snapshot; (5) nested in an update it is subsumed, an update in it is refused.
+// Invariants: (1) a small one takes no page from level 1; (2) what does not fit, or stores, goes to level 2 whatever the site's policy says, and what
+//             meets changes when it says so; at level 2 a query cannot fail; (3) what queries have learned is not the updates', nor the other
+//             way round; (4) it sees one snapshot; (5) nested in an update it is subsumed, an update in it is refused.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -96,18 +96,22 @@ TEST_F(SiteQueriesTest, ASiteThatIsAlwaysAtPagesAsksItsQueriesThereToo) {
   EXPECT_EQ(site.report().line_aborts, 0U);
 }
 
-TEST_F(SiteQueriesTest, AChangeInBetweenSendsItToLevel2) {
-  const Site site(domain_, "meets"), others(domain_, "others");
-  atomically(others, [&] { word(0).store(1), word(1).store(1); });
-  int runs = 0;
-  const bool is_equal = query(site, [&] {
-    const std::uint64_t first = word(0);
-    if (++runs == 1) std::thread([&] { atomically(others, [&] { word(0).store(2), word(1).store(2); }); }).join();
-    return word(1).load() == first;
-  });
-  EXPECT_TRUE(is_equal);
-  EXPECT_EQ(runs, 2);
-  EXPECT_EQ(site.report().escalations_attempts, 1U);
+TEST_F(SiteQueriesTest, AfterAChangeItBeginsAgainAndGoesUpWhenItsPolicySays) {
+  const Site others(domain_, "others");
+  for (const char *policy : {"never", "after-n=2"}) {
+    const Site site(domain_, policy, policy);
+    int runs = 0;
+    const bool is_equal = query(site, [&] {
+      const std::uint64_t first = word(0);
+      if (++runs <= 2) std::thread([&] { atomically(others, [&] { ++word(0), ++word(1); }); }).join();
+      return word(1).load() == first;
+    });
+    EXPECT_TRUE(is_equal) << policy;
+    EXPECT_EQ(runs, 3) << policy;
+    const bool stays = site.report().escalation.kind == EscalationKind::kNever;
+    EXPECT_EQ(site.report().escalations_attempts, stays ? 0U : 1U) << policy;
+    EXPECT_EQ(site.report().line_commits, stays ? 1U : 0U) << policy;
+  }
 }
 
 TEST_F(SiteQueriesTest, AChangeOfWhatItHasNotReadDoesNotDisturbIt) {
