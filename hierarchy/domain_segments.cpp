@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -33,6 +34,10 @@ constexpr std::uint64_t kReserveDefault = 1ull << 30;  // TSan's application mem
 constexpr std::uint64_t kReserveDefault = 1ull << 36;  // 64 GiB of address space; memory and disk follow use
 #endif
 
+// Beyond it a segment could reach past the largest offset that a file has.
+constexpr std::uint64_t kOffsetMax =
+    static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()) - storage::kSegmentBytesMax;
+
 bool page_aligned(std::uint64_t bytes) noexcept { return bytes % kPageBytes == 0; }
 std::uint64_t round_up(std::uint64_t bytes) noexcept { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
@@ -43,6 +48,7 @@ Errc check_options(const std::string &file, const SegmentOptions &options) {
     return fail(Errc::kMisalignedLength, file + ": size, maximum and offset are multiples of 4096");
   if (options.size_bytes > storage::kSegmentBytesMax || options.max_bytes > storage::kSegmentBytesMax)
     return fail(Errc::kBadArgument, file + ": a segment has at most 1 TiB");
+  if (options.offset_bytes > kOffsetMax) return fail(Errc::kBadArgument, file + ": no file is that long");
   if (options.max_bytes != 0 && options.size_bytes > options.max_bytes)
     return fail(Errc::kBadArgument, file + ": size exceeds the maximum");
   if (options.layout != Layout::kHeap && options.layout != Layout::kRaw)
@@ -68,13 +74,15 @@ bool all_zero(const std::byte *bytes, std::size_t count) noexcept {
 }
 
 // Written, not stored to a mapping: that would be SIGBUS on a full disk.
-Errc write_empty_heap(const std::string &path, std::uint64_t size_bytes) {
+Errc write_empty_heap(const std::string &path, const storage::SegmentRecordV1 &record) {
   struct alignas(kPageBytes) Image {
     std::array<std::byte, kHeapBytesMin> bytes;  // what is not zero in a heap of any size
   };
   const auto image = std::make_unique<Image>();
-  if (const Errc error = storage::heap_format(image->bytes.data(), kHeapBytesMin); error != Errc::kOk)
-    return fail(error, path);
+  Errc formatted = storage::heap_format(image->bytes.data(), kHeapBytesMin);
+  if (formatted == Errc::kOk && record.address != 0)
+    formatted = storage::heap_bind_address(image->bytes.data(), record.address);
+  if (formatted != Errc::kOk) return fail(formatted, path);
   platform::DiskFile file;
   if (const Errc error = file.open(path, platform::DiskFile::Mode::kCreate); error != Errc::kOk) return error;
   for (std::uint64_t at = 0; at < kHeapBytesMin; at += kPageBytes) {
@@ -82,8 +90,28 @@ Errc write_empty_heap(const std::string &path, std::uint64_t size_bytes) {
     if (all_zero(page, kPageBytes)) continue;
     if (const Errc error = file.write(at, page, kPageBytes); error != Errc::kOk) return error;
   }
-  if (const Errc error = file.truncate(size_bytes); error != Errc::kOk) return error;
+  if (const Errc error = file.truncate(record.size_bytes); error != Errc::kOk) return error;
   return file.sync();
+}
+
+// The bytes from `offset` up to `end` are zeros, as far as the file has them. Holes are passed over, where the file system tells of them.
+Errc check_zeros(const std::string &path, int file, std::uint64_t offset, std::uint64_t end) {
+  const auto buffer = std::make_unique<std::array<std::byte, kHeapBytesMin>>();
+  while (offset < end) {
+    const off_t data = lseek(file, static_cast<off_t>(offset), SEEK_DATA);
+    if (data < 0 && errno == ENXIO) return Errc::kOk;
+    if (data > 0) offset = static_cast<std::uint64_t>(data);
+    if (offset >= end) return Errc::kOk;
+    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(end - offset, buffer->size()));
+    const ssize_t count = pread(file, buffer->data(), wanted, static_cast<off_t>(offset));
+    if (count < 0) return platform::fail_errno(Errc::kIo, path);
+    if (count == 0) return Errc::kOk;
+    if (!all_zero(buffer->data(), static_cast<std::size_t>(count)))
+      return fail(Errc::kNotAHeap,
+                  path + ": begins with zeros, but holds something near byte " + std::to_string(offset));
+    offset += static_cast<std::uint64_t>(count);
+  }
+  return Errc::kOk;
 }
 
 Errc belongs_to_domain(const std::string &name) {
@@ -207,16 +235,23 @@ Errc DomainImpl::settle_heap_file(const std::string &path, const storage::Segmen
   const bool exists = stat(path.c_str(), &info) == 0;
   if (exists && !S_ISREG(info.st_mode)) return fail(Errc::kBadArgument, path + " is not a regular file");
   if ((!exists || info.st_size == 0) && record.offset_bytes == 0)
-    return make_heap_file(path, record.size_bytes, exists ? &info : nullptr);
+    return make_heap_file(path, record, exists ? &info : nullptr);
   std::array<std::byte, kPageBytes> first{};  // what lies behind the file's end will be zeros
+  platform::FileDescriptor file;
   if (exists) {
-    platform::FileDescriptor file;
     if (const Errc error = platform::open_regular(path, O_RDONLY, &file); error != Errc::kOk) return error;
     if (pread(file.get(), first.data(), first.size(), static_cast<off_t>(record.offset_bytes)) < 0)
       return platform::fail_errno(Errc::kIo, path);
   }
-  if (all_zero(first.data(), first.size()))
+  if (all_zero(first.data(), first.size())) {
+    // All of it: an image of a disk begins with zeros, too, and would be written over.
+    if (exists)
+      if (const Errc error =
+              check_zeros(path, file.get(), record.offset_bytes, record.offset_bytes + record.size_bytes);
+          error != Errc::kOk)
+        return error;
     return runs_here() ? fail(Errc::kInstanceRunning, path + ": its heap is formatted outside an instance") : Errc::kOk;
+  }
   Errc error = storage::heap_verify(first.data(), record.size_bytes);
   if (error == Errc::kOk && record.address != 0) error = storage::heap_bind_address(first.data(), record.address);
   return error == Errc::kOk ? error : fail(error, path + ": heap header");
@@ -225,14 +260,15 @@ Errc DomainImpl::settle_heap_file(const std::string &path, const storage::Segmen
 // A heap in a file that does not exist or is empty: formatted under another name and renamed, so that there is never a half-made
 // one. Done before the segment is known to anybody, hence outside any instance and possible inside a running one.
 // empty: the file, if it exists: its owner and mode stay.
-Errc DomainImpl::make_heap_file(const std::string &path, std::uint64_t size_bytes, const struct stat *empty) {
+Errc DomainImpl::make_heap_file(const std::string &path, const storage::SegmentRecordV1 &record,
+                                const struct stat *empty) {
   std::string target;  // renaming would replace a symbolic link
   if (const Errc error = platform::follow_links(path, &target); error != Errc::kOk) return error;
   const std::size_t name_at = target.find_last_of('/') + 1;
   // A name that no segment can have, and that is nobody else's.
   const std::string temporary = target.substr(0, name_at) + "tmh.new." + target.substr(name_at);
   if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
-  Errc error = write_empty_heap(temporary, size_bytes);
+  Errc error = write_empty_heap(temporary, record);
   if (error == Errc::kOk && empty != nullptr) {
     // A group of which this user is no member stays as it is for new files.
     (void)!chown(temporary.c_str(), empty->st_uid, empty->st_gid);
@@ -324,8 +360,9 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
 // Checks the heap's header; formats one in a file that holds zeros, in a transaction of its own, so that death in the middle leaves
 // zeros. Two processes may try at once: one commits, the other finds it formatted.
 Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
+  const bool in_query = runs_here() && page_run.runner->nest.front();
   for (;;) {
-    if (const Errc error = begin(false); error != Errc::kOk) return error;
+    if (const Errc error = begin(in_query); error != Errc::kOk) return error;
     const std::uint64_t size = size_of(segment.number);
     const bool nested = depth() > 1;
     Errc result = Errc::kNotAHeap;
@@ -338,12 +375,13 @@ Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
     else if (all_zero(segment.base, kPageBytes))
       result = storage::heap_format(segment.base, size);
     // Plain pointers inside mean this address: a heap file that was copied from elsewhere is refused before they are followed.
-    if (result == Errc::kOk && !segment.relocatable)
+    // A query only compares: what is not bound yet the next map() binds.
+    if (result == Errc::kOk && !segment.relocatable && !(in_query && !storage::heap_is_bound(segment.base)))
       result = storage::heap_bind_address(segment.base, reinterpret_cast<std::uint64_t>(segment.base.load()));
     if (result != Errc::kOk && !nested) (void)abort();
     Status status = Status::kPending;
     if (result == Errc::kOk || nested) {
-      if (const Errc error = end(false, &status); error != Errc::kOk) return error;
+      if (const Errc error = end(in_query, &status); error != Errc::kOk) return error;
     }
     if (result != Errc::kOk) return fail(result, segment.name + ": heap header");
     if (status != Status::kAborted) return Errc::kOk;

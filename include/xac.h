@@ -72,7 +72,8 @@ int xFlush(void);
 int xendAs(int durability);
 /* A consistent copy of the domain in the new folder `to`, while transactions go on. */
 int xBackup(const char *to);
-/* Transactional memory from the domain's heap segment (heap.tmh); inside a transaction only, rolled back with it. NULL: no room. */
+/* Transactional memory from the domain's heap segment (heap.tmh); inside a transaction only, rolled back with it. NULL: no room.
+ * Every process has the heap mapped at the same address, from its next transaction after somebody has made it. */
 void *xMalloc(size_t bytes);
 void xFree(void *pointer);
 /* Address of the pointer-sized cell named `name` in the heap segment, zero at first use; inside a transaction only. NULL on error. */

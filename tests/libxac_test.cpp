@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <thread>
@@ -421,6 +422,38 @@ TEST_F(Libxac, AListInTheHeapIsSeenByAnotherProcess) {
   ASSERT_EQ(xbegin(), 0);
   EXPECT_EQ((*static_cast<Node **>(xRoot("list")))->value, 2);
   EXPECT_EQ(xend(), COMMITTED);
+}
+
+// A pointer into the heap may stand in any segment, and lead whoever has called nothing of the heap yet there.
+TEST_F(Libxac, AHeapThatAnotherProcessMakesIsThereInTheNextTransaction) {
+  const auto make = [&] {
+    expect_child("makes the heap", [&] {
+      ASSERT_EQ(xInit(folder_.path().c_str(), NONDURABLE), 0) << xStrError(xLastError());
+      int **shared = reinterpret_cast<int **>(map("input.db", PAGESIZE));
+      ASSERT_EQ(xbegin(), 0);
+      *shared = static_cast<int *>(xMalloc(sizeof(int)));
+      ASSERT_NE(*shared, nullptr) << xStrError(xLastError());
+      **shared = 42;
+      EXPECT_EQ(xend(), COMMITTED);
+      EXPECT_EQ(xShutdown(), 0);
+    });
+  };
+  for (const bool is_query : {false, true}) {
+    expect_child(is_query ? "queries" : "updates", [&] {
+      init();
+      int **shared = reinterpret_cast<int **>(map("input.db", PAGESIZE));
+      ASSERT_EQ(xbegin(), 0);
+      EXPECT_EQ(*shared, nullptr);
+      EXPECT_EQ(xend(), COMMITTED);
+      make();
+      ASSERT_EQ(is_query ? xbeginQuery() : xbegin(), 0) << xStrError(xLastError());
+      EXPECT_EQ(**shared, 42);
+      EXPECT_EQ(is_query ? xendQuery() : xend(), is_query ? 0 : COMMITTED) << xStrError(xLastError());
+      EXPECT_EQ(xShutdown(), 0);
+    });
+    for (const auto &entry : std::filesystem::directory_iterator(folder_.path()))
+      std::filesystem::remove_all(entry.path());
+  }
 }
 
 TEST_F(Libxac, MallocGivesDistinctMemoryAndRefusesTheImpossible) {
