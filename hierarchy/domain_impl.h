@@ -194,8 +194,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc map_view(const std::string &name, const SegmentOptions &options,
                               std::shared_ptr<SegmentImpl> &segment);
   [[nodiscard]] Errc settle_heap_file(const std::string &path, const storage::SegmentRecordV1 &record) const;
-  [[nodiscard]] static Errc make_heap_file(const std::string &path, const storage::SegmentRecordV1 &record,
-                                           const struct stat *empty);
+  [[nodiscard]] static Errc make_heap_file(const std::string &path, std::uint64_t size_bytes, const struct stat *empty);
   [[nodiscard]] Errc unmap(const std::string &name, const std::function<bool(const SegmentImpl &)> &is_wanted) noexcept;
   [[nodiscard]] Errc extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;

@@ -74,15 +74,13 @@ bool all_zero(const std::byte *bytes, std::size_t count) noexcept {
 }
 
 // Written, not stored to a mapping: that would be SIGBUS on a full disk.
-Errc write_empty_heap(const std::string &path, const storage::SegmentRecordV1 &record) {
+Errc write_empty_heap(const std::string &path, std::uint64_t size_bytes) {
   struct alignas(kPageBytes) Image {
     std::array<std::byte, kHeapBytesMin> bytes;  // what is not zero in a heap of any size
   };
   const auto image = std::make_unique<Image>();
-  Errc formatted = storage::heap_format(image->bytes.data(), kHeapBytesMin);
-  if (formatted == Errc::kOk && record.address != 0)
-    formatted = storage::heap_bind_address(image->bytes.data(), record.address);
-  if (formatted != Errc::kOk) return fail(formatted, path);
+  if (const Errc error = storage::heap_format(image->bytes.data(), kHeapBytesMin); error != Errc::kOk)
+    return fail(error, path);
   platform::DiskFile file;
   if (const Errc error = file.open(path, platform::DiskFile::Mode::kCreate); error != Errc::kOk) return error;
   for (std::uint64_t at = 0; at < kHeapBytesMin; at += kPageBytes) {
@@ -90,7 +88,7 @@ Errc write_empty_heap(const std::string &path, const storage::SegmentRecordV1 &r
     if (all_zero(page, kPageBytes)) continue;
     if (const Errc error = file.write(at, page, kPageBytes); error != Errc::kOk) return error;
   }
-  if (const Errc error = file.truncate(record.size_bytes); error != Errc::kOk) return error;
+  if (const Errc error = file.truncate(size_bytes); error != Errc::kOk) return error;
   return file.sync();
 }
 
@@ -235,7 +233,7 @@ Errc DomainImpl::settle_heap_file(const std::string &path, const storage::Segmen
   const bool exists = stat(path.c_str(), &info) == 0;
   if (exists && !S_ISREG(info.st_mode)) return fail(Errc::kBadArgument, path + " is not a regular file");
   if ((!exists || info.st_size == 0) && record.offset_bytes == 0)
-    return make_heap_file(path, record, exists ? &info : nullptr);
+    return make_heap_file(path, record.size_bytes, exists ? &info : nullptr);
   std::array<std::byte, kPageBytes> first{};  // what lies behind the file's end will be zeros
   platform::FileDescriptor file;
   if (exists) {
@@ -260,15 +258,14 @@ Errc DomainImpl::settle_heap_file(const std::string &path, const storage::Segmen
 // A heap in a file that does not exist or is empty: formatted under another name and renamed, so that there is never a half-made
 // one. Done before the segment is known to anybody, hence outside any instance and possible inside a running one.
 // empty: the file, if it exists: its owner and mode stay.
-Errc DomainImpl::make_heap_file(const std::string &path, const storage::SegmentRecordV1 &record,
-                                const struct stat *empty) {
+Errc DomainImpl::make_heap_file(const std::string &path, std::uint64_t size_bytes, const struct stat *empty) {
   std::string target;  // renaming would replace a symbolic link
   if (const Errc error = platform::follow_links(path, &target); error != Errc::kOk) return error;
   const std::size_t name_at = target.find_last_of('/') + 1;
   // A name that no segment can have, and that is nobody else's.
   const std::string temporary = target.substr(0, name_at) + "tmh.new." + target.substr(name_at);
   if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
-  Errc error = write_empty_heap(temporary, record);
+  Errc error = write_empty_heap(temporary, size_bytes);
   if (error == Errc::kOk && empty != nullptr) {
     // A group of which this user is no member stays as it is for new files.
     (void)!chown(temporary.c_str(), empty->st_uid, empty->st_gid);

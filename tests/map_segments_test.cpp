@@ -201,7 +201,7 @@ TEST_F(MapSegmentsTest, APartBeyondWhatFilesHaveIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "domain/far"));
 }
 
-// Which may not write: a heap's first map() writes its address into the header, unless whoever made the file has done that.
+// Which may not write: it leaves a heap that names no address yet as it is, and the next map() binds it.
 TEST_F(MapSegmentsTest, AHeapMayBeMappedInAQuery) {
   {
     const Domain domain = open();
