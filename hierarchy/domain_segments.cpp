@@ -350,6 +350,7 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
   segment->name = name;
   segment->base = base;
   segments_.push_back(segment);
+  ever_mapped_.set(segment->number);
   segments_epoch_.fetch_add(1, std::memory_order_release);
   return Errc::kOk;
 }

@@ -121,6 +121,51 @@ TEST_F(Libxac, AShutdownThatCannotSyncSaysSoAndEndsTheSession) {
   });
 }
 
+std::set<std::string> &synced_files() {
+  static std::set<std::string> files;
+  return files;
+}
+
+// What a shutdown syncs, by name.
+std::set<std::string> synced_by_shutdown() {
+  synced_files().clear();
+  platform::set_disk_hook([](const platform::DiskEvent &event) {
+    if (event.op == platform::DiskOp::kSync)
+      synced_files().insert(std::filesystem::path(event.path).filename().string());
+    return 0;
+  });
+  EXPECT_EQ(xShutdown(), 0) << xStrError(xLastError());
+  platform::set_disk_hook(nullptr);
+  return synced_files();
+}
+
+// As the thesis's first program does (figure 2-1): "all changes made to files that have been xMmapped have been stored on disk".
+TEST_F(Libxac, AShutdownSyncsFilesThatWereUnmappedBefore) {
+  init();
+  int *x = map("input.db", PAGESIZE);
+  (void)map("other.db", PAGESIZE);
+  ASSERT_EQ(xbegin(), 0);
+  x[0] = 1;
+  ASSERT_EQ(xend(), COMMITTED);
+  ASSERT_EQ(xMunmap("input.db"), 0);
+  EXPECT_EQ(synced_by_shutdown(), (std::set<std::string>{"input.db", "other.db"}));
+}
+
+TEST_F(Libxac, TheLastShutdownSyncsWhatItBringsHomeForOthers) {
+  init();
+  ASSERT_EQ(xbeginQuery(), 0);
+  expect_child("commits what the query keeps from going home", [&] {
+    init();
+    int *x = map("input.db", PAGESIZE);
+    ASSERT_EQ(xbegin(), 0);
+    x[0] = 1;
+    ASSERT_EQ(xend(), COMMITTED);
+    EXPECT_EQ(xShutdown(), 0);
+  });
+  ASSERT_EQ(xendQuery(), 0);
+  EXPECT_EQ(synced_by_shutdown(), std::set<std::string>{"input.db"});
+}
+
 TEST_F(Libxac, MmapRefusesBadNamesAndLengths) {
   init();
   expect_map_fails(nullptr, PAGESIZE, Errc::kBadArgument);

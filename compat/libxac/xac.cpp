@@ -163,11 +163,16 @@ void look_for_heap(Session &session) {
     return;
   try {
     map_heap_if_made(session);
-    session.segments_made = made;
+  } catch (const tmh::Error &error) {
+    if (error.errc() != Errc::kSegmentInUse) {  // else a program that uses the C++ interface, too, has mapped it
+      session.domain.abort();
+      throw;
+    }
   } catch (...) {
     session.domain.abort();
     throw;
   }
+  session.segments_made = made;
 }
 
 // One spelling per file, so that "./input.db" is "input.db".
