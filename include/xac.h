@@ -39,7 +39,8 @@ extern "C" {
 /* Opens (or creates) the domain in the folder `path`, and recovers it when nobody else has it open. flags: NONDURABLE, DURABLE or
  * XAC_DURABLE_BUFFERED; a domain keeps what it was created with. */
 int xInit(const char *path, int flags);
-/* Detaches; everything committed is in the mapped files on disk when it returns. Waits for the transactions of other threads; refused inside
+/* Detaches; everything committed is in the mapped files on disk when it returns, also in those that were unmapped; what an older transaction
+ * of another process still keeps from them is when that one shuts down, too. Waits for the transactions of other threads; refused inside
  * one of this thread. Other threads' calls that it overtakes fail like those that come after it: the process is not initialised. */
 int xShutdown(void);
 /* Maps the first `length` bytes (a multiple of 4096) of file `name` (relative: to the domain's folder), which is created or extended

@@ -50,6 +50,23 @@ void construct_root(const Segment &segment, void *memory) {
     ::new (memory) T();
   }
 }
+
+// A body around may catch what its constructor throws, and commit. What is none of its own undoes the whole attempt.
+template <class T>
+TMH_CATCHES_FORCED_UNWINDING void make_root(const Segment &segment, void *memory) {
+  try {
+    construct_root<T>(segment, memory);
+  } catch (const LineAbort &) {
+    throw;
+  } catch (const RetryNow &) {
+    throw;
+  } catch (abi::__forced_unwind &) {
+    throw;
+  } catch (...) {
+    segment.deallocate(memory, sizeof(T));
+    throw;
+  }
+}
 }  // namespace detail
 
 template <class T>
@@ -61,18 +78,7 @@ T *Segment::root(std::string_view name) const {
     const std::uintptr_t origin = is_relocatable() ? reinterpret_cast<std::uintptr_t>(data()) : 0;
     if (*cell == nullptr) {
       void *memory = allocate(sizeof(T), alignof(T));
-      try {
-        detail::construct_root<T>(*this, memory);
-      } catch (const detail::LineAbort &) {
-        throw;  // these three undo the whole attempt
-      } catch (const detail::RetryNow &) {
-        throw;
-      } catch (abi::__forced_unwind &) {
-        throw;
-      } catch (...) {
-        deallocate(memory, sizeof(T));  // a body around may catch it, and commit
-        throw;
-      }
+      detail::make_root<T>(*this, memory);
       *cell = reinterpret_cast<void *>(reinterpret_cast<std::uintptr_t>(memory) - origin);
     }
     return reinterpret_cast<T *>(reinterpret_cast<std::uintptr_t>(*cell) + origin);
