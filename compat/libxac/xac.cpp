@@ -248,6 +248,17 @@ void exchange_session(const Session *before, std::shared_ptr<Session> now) noexc
   g_session.store(g_owner->session.get(), std::memory_order_release);
 }
 
+// Others may stay, whose last one would do it. Not in a transaction, where the close is refused.
+Errc checkpoint_before_close(const Session &session) noexcept {
+  if (session.domain.durability() == tmh::Durability::kNone || session.domain.depth() != 0) return Errc::kOk;
+  try {
+    session.domain.checkpoint();
+    return Errc::kOk;
+  } catch (...) {
+    return current_errc();
+  }
+}
+
 // A domain that has closed with an error is closed.
 bool is_open(const tmh::Domain &domain) noexcept {
   try {
@@ -289,10 +300,12 @@ int xShutdown(void) {
   return with_session([](Session &session) {
     // By another handle: other threads use the session's. Waits for their transactions, whose xend still finds the session.
     tmh::Domain closing = session.domain;
+    const Errc not_written = checkpoint_before_close(session);
     std::error_code error;
-    const Errc why = static_cast<Errc>(closing.close(error).value());
-    if (why != Errc::kOk && is_open(session.domain)) return fail(why);
+    const Errc not_closed = static_cast<Errc>(closing.close(error).value());
+    if (not_closed != Errc::kOk && is_open(session.domain)) return fail(not_closed);
     exchange_session(&session, nullptr);
+    const Errc why = not_closed != Errc::kOk ? not_closed : not_written;
     return why == Errc::kOk ? 0 : fail(why);
   });
 }

@@ -125,8 +125,8 @@ class Domain {
   void unmap(const Segment &segment) const;
   [[nodiscard]] std::error_code unmap(const std::string &file, std::error_code &ec) const noexcept;
 
-  // Detaches this process: versions go home, data files are written to disk. Waits as unmap() does. What begins later, in whatever thread, gets
-  // kNotInitialized. Errors: kInstanceRunning: this thread runs an instance; kIo.
+  // Detaches this process: versions go home, data files are written to disk, a durable domain's by the last one out, or by checkpoint(). Waits as
+  // unmap() does. What begins later, in whatever thread, gets kNotInitialized. Errors: kInstanceRunning: this thread runs an instance; kIo.
   void close();
   [[nodiscard]] std::error_code close(std::error_code &ec) noexcept;
 
