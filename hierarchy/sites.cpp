@@ -35,6 +35,7 @@ namespace {
 // A query that goes from one line to another more often than this is large, and goes up: some 5 us lost, as much as two or three pages cost that
 // level 2 takes from level 1.
 constexpr std::uint32_t kQueryReadsMax = 1024;
+constexpr std::uint32_t kQueryAttemptsMax = 8;
 
 // Of this thread's instance. Behind the thread's thread_local objects, whose destructors may end the instance, or run others with actions.
 struct Actions {
@@ -262,8 +263,14 @@ inline void Attempts::begin_lines() {
   start_timing();
   unwinds = Unwinds::kFailed;
   line_run = {domain.lines(), thread, 1};
-  const bool is_query = kind_ == Kind::kQuery;
-  thread->begin({domain.policy(), is_query, attempts_, domain.capacity(), is_query ? kQueryReadsMax : line::kNoLimit});
+  line::Begin begin{domain.policy(), false, attempts_};
+  begin.capacity = domain.capacity();
+  if (kind_ == Kind::kQuery) {
+    begin.is_query = true;
+    begin.takes_turn = false;
+    begin.reads_max = kQueryReadsMax;
+  }
+  thread->begin(begin);
   if (domain.durable() != nullptr && !domain.durable()->early_release()) [[unlikely]]
     await_snapshot();
 }
@@ -498,7 +505,9 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
   if (first_ticks_ == 0) first_ticks_ = platform::ticks();
   if (failed.attempts > 1) failed.wasted_ns = platform::ns_of_ticks(platform::ticks() - first_ticks_);
   NextStep step = hierarchy::next(site.escalation(), failed);
-  if (kind_ == Kind::kQuery && step == NextStep::kGiveUp) step = NextStep::kEscalate;  // where it cannot fail
+  // A query goes where it cannot fail; no policy keeps it among those that it meets again and again.
+  if (kind_ == Kind::kQuery && (step == NextStep::kGiveUp || attempts_ >= kQueryAttemptsMax))
+    step = NextStep::kEscalate;
   switch (step) {
     case NextStep::kRetry:
       back_off(site.domain().policy(), attempts_, others_progressed);

@@ -68,7 +68,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   is_doomed_ = false;
   cause_ = AbortCause::kNone;
   error_ = Errc::kOk;
-  if (attempt_ != 0) [[unlikely]]
+  if (attempt_ != 0 && begin.takes_turn) [[unlikely]]
     if (attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) take_turn();
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we look.
   rv = memory_.state().clock.load(std::memory_order_acquire);

@@ -38,6 +38,7 @@ struct Begin {
   Policy policy;
   bool is_query = false;
   std::uint32_t attempt = 0;                // earlier attempts of this instance that aborted
+  bool takes_turn = true;                   // when there have been many; false: it will go up instead
   const CapacityModel *capacity = nullptr;  // null: unlimited. Outlives the instance.
   std::uint32_t reads_max = kNoLimit;       // loads that leave the line read last; one more is kCapacity
 };
