@@ -15,9 +15,11 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <tmh/tmh.hpp>
 
+#include "hierarchy/line_users.h"
 #include "levels/line/layout.h"
 #include "tests/support/children.h"
 #include "tests/support/failing_new.h"
@@ -175,6 +177,36 @@ TEST_F(BetweenAttemptsTest, RetryAtLevelOneWithoutMemoryEndsTheInstanceWithItsAc
   EXPECT_EQ(aborts, 1);
   waits();
   EXPECT_EQ(commits, 1);
+}
+
+// So many threads at once that the list of their words must grow for some.
+TEST(LineUsersTest, ThreadWithoutMemoryForItsWordIsNowhere) {
+  constexpr int kThreads = 64;
+  detail::LineUsers users;
+  std::atomic<int> failures{0}, arrived{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int allocation = 0; allocation < 2; ++allocation) {
+        new_failure.after = allocation;
+        try {
+          users.enter();
+          new_failure.after = -1;
+        } catch (const std::bad_alloc &) {
+          ++failures;
+          EXPECT_EQ(detail::LineUsers::where_here, nullptr);
+        }
+        EXPECT_EQ(users.is_inside(), detail::LineUsers::where_here != nullptr);
+        detail::LineUsers::leave();
+      }
+      users.enter();
+      EXPECT_TRUE(users.is_inside());
+      detail::LineUsers::leave();
+      for (++arrived; arrived < kThreads;) std::this_thread::yield();
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_GT(failures, kThreads) << "none of them while the list grew";
 }
 
 // It waits, and then sees a later snapshot. Nested, the outer instance does.
