@@ -277,6 +277,59 @@ TEST_F(BetweenAttemptsTest, UpdateThatMayNotEscalateOutlivesALongQuery) {
   });
 }
 
+// Whatever ends an attempt, and whatever its actions run in between: a site's report tells of its own pages, and of all of them.
+TEST_F(BetweenAttemptsTest, PagesThatAnAttemptMovedAreItsSites) {
+  expect_child("counts", [&] {
+    open("1KiB/1/64,read=4");
+    const Site above(domain_, "above", "always"), other(domain_, "other", "never");
+    const auto recall = [&] { atomically(above, [&] { ++word(0); }); };
+    std::uint64_t recalls = 0;
+    const auto expect_release = [&](const char *name, const std::function<void(const Site &)> &run) {
+      recall();
+      EXPECT_EQ(above.report().recalls, ++recalls) << name;
+      const Site site(domain_, name, "on-capacity");
+      run(site);
+      EXPECT_EQ(site.report().releases, 1U) << name;
+      EXPECT_EQ(other.report().releases, 0U) << name;
+    };
+    expect_release("throws", [&](const Site &site) {
+      EXPECT_THROW(atomically(site,
+                              [&] {
+                                ++word(0);
+                                throw std::runtime_error("not now");
+                              }),
+                   std::runtime_error);
+      atomically(other, [&] { ++word(1); });
+    });
+    expect_release("waits", [&](const Site &site) {
+      atomically(site, [&] {
+        on_abort([&] { atomically(other, [&] { ++word(0); }); });
+        if (word(0) == 1) retry();
+      });
+    });
+    expect_release("fails", [&](const Site &site) {
+      atomically(site, [&] {
+        on_abort([&] { atomically(other, [&] { ++word(1); }); });
+        for (std::uint64_t page = 0; page < kPages; ++page) ++word(page);
+      });
+      recalls += site.report().recalls;
+      EXPECT_EQ(site.report().recalls, kPages);
+    });
+    EXPECT_EQ(domain_.counters().releases, 3U);
+    // Of a body that ends by an exception at level 2.
+    const Site throws(domain_, "throws above", "always");
+    atomically(other, [&] { ++word(2); });
+    EXPECT_THROW(atomically(throws,
+                            [&] {
+                              ++word(2);
+                              throw std::runtime_error("not now");
+                            }),
+                 std::runtime_error);
+    EXPECT_EQ(throws.report().recalls, 1U);
+    EXPECT_EQ(domain_.counters().recalls, recalls + 1);
+  });
+}
+
 // As at level 2 an exception of a FAILED instance.
 TEST_F(BetweenAttemptsTest, ExceptionMadeOfAnAbortDoesNotLeave) {
   open();

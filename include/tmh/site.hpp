@@ -110,6 +110,8 @@ class Attempts {
   void begin_lines();
   void start_timing() noexcept;  // of an attempt at level 1
   void count_time_of_failed() noexcept;
+  void count_undone_at_lines(AbortCause cause) noexcept;
+  void count_recalls() noexcept;
   [[nodiscard]] bool begin_hardware();
   void end_hardware();
   [[nodiscard]] bool try_hardware_again(std::uint32_t status);
