@@ -256,12 +256,20 @@ void Attempts::begin() {
   begin_lines();
 }
 
+// Level 2 needs none. Not counted as an escalation: contexts count them.
+void Attempts::begin_without_context(Errc why) {
+  if (site_.impl_->escalation().kind == EscalationKind::kNever) raise(why);
+  escalated_ = true;
+  begin_pages();
+}
+
 inline void Attempts::begin_lines() {
   DomainImpl &domain = site_.impl_->domain();
-  runs_at_ = RunsAt::kLines;
   Errc error = Errc::kOk;
   line::SoftwareThread *thread = domain.lines()->thread(&error);
-  if (thread == nullptr) raise(error);
+  if (thread == nullptr) [[unlikely]]
+    return begin_without_context(error);
+  runs_at_ = RunsAt::kLines;
   start_timing();
   unwinds = Unwinds::kFailed;
   line_run = {domain.lines(), thread, 1};

@@ -20,7 +20,7 @@
 #include <tmh/tmh.hpp>
 
 #include "hierarchy/line_users.h"
-#include "levels/line/layout.h"
+#include "levels/line/line_memory.h"
 #include "tests/support/children.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/stage.h"
@@ -327,6 +327,27 @@ TEST_F(BetweenAttemptsTest, PagesThatAnAttemptMovedAreItsSites) {
                  std::runtime_error);
     EXPECT_EQ(throws.report().recalls, 1U);
     EXPECT_EQ(domain_.counters().recalls, recalls + 1);
+  });
+}
+
+// Level 2 has room for many more threads.
+TEST_F(BetweenAttemptsTest, ThreadWithoutAContextRunsAtPagesUntilThereIsOne) {
+  expect_child("goes on", [&] {
+    open();
+    const Site site(domain_, "goes on", "after-n=8"), never(domain_, "never", "never");
+    line::LineMemory others;
+    bool found = false;
+    ASSERT_EQ(others.open(folder_.path(), &found), Errc::kOk);
+    std::vector<std::uint32_t> taken(line::kContextsMax);
+    for (std::uint32_t &number : taken) ASSERT_EQ(others.take_context(0, 1, &number), Errc::kOk);
+    for (int i = 0; i < 3; ++i) atomically(site, [&] { ++word(0); });
+    EXPECT_EQ(site.report().page_commits, 3U);
+    expect_error(Errc::kTooManyParticipants, [&] { atomically(never, [] {}); });
+    for (const std::uint32_t number : taken) others.give_back(number);
+    set_elsewhere(site, 1, 1);
+    EXPECT_EQ(site.report().line_commits, 1U);
+    EXPECT_EQ(committed(0), 3U);
+    EXPECT_EQ(committed(1), 1U);
   });
 }
 
