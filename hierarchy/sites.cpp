@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <new>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -101,6 +104,17 @@ void require_instance(const char *call) {
   raise(Errc::kEndWithoutBegin);
 }
 
+namespace {
+// Of the instance's end, which is told after its actions. No memory for it: then what they leave.
+std::optional<std::string> failure_to_keep() noexcept {
+  try {
+    return platform::failure_detail();
+  } catch (const std::bad_alloc &) {
+    return {};
+  }
+}
+}  // namespace
+
 void run_actions(bool committed) {
   if (!has_actions) [[likely]]
     return;
@@ -108,7 +122,9 @@ void run_actions(bool committed) {
   const Actions due = take_actions();
   const LastInstance last = last_instance;
   const page::Engine::ReadSet reads = page_reads;
+  std::optional<std::string> failure = failure_to_keep();
   for (const auto &action : committed ? due.on_commit : due.on_abort) action();
+  if (failure) (void)platform::fail(Errc::kOk, *std::move(failure));
   last_instance = last;
   page_reads = reads;
 }

@@ -10,10 +10,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -328,6 +330,32 @@ TEST_F(BetweenAttemptsTest, PagesThatAnAttemptMovedAreItsSites) {
     EXPECT_EQ(throws.report().recalls, 1U);
     EXPECT_EQ(domain_.counters().recalls, recalls + 1);
   });
+}
+
+// At the end of a query that stored, and of an update that found the disk full, the error is told after them.
+TEST_F(BetweenAttemptsTest, ActionThatFailsDoesNotChangeWhatAnErrorSays) {
+  open();
+  const Site site(domain_, "stores");
+  char at[32];
+  std::snprintf(at, sizeof at, "%p", static_cast<const void *>(&word(3)));
+  const auto body = [&] {
+    const auto fails = [&] {
+      std::error_code error;
+      EXPECT_TRUE(domain_.unmap("nowhere.raw", error));
+    };
+    on_commit(fails);
+    on_abort(fails);
+    word(3).store(1);
+  };
+  for (const bool at_site : {false, true}) {
+    try {
+      at_site ? query(site, body) : query(domain_, body);
+      ADD_FAILURE() << "a query stored";
+    } catch (const Error &error) {
+      EXPECT_EQ(error.errc(), Errc::kQueryWrote);
+      EXPECT_NE(std::string(error.what()).find(at), std::string::npos) << error.what();
+    }
+  }
 }
 
 // Level 2 has room for many more threads.
