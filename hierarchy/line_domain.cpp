@@ -29,7 +29,7 @@ namespace {
 constexpr std::uint64_t kBudgetNs = 500'000;
 constexpr long kPauseNsMin = 5'000, kPauseNsMax = 100'000;
 constexpr std::uint64_t kLookPeriodNs = 100'000'000;  // as the engine's: DESIGN 8 allows a second
-constexpr std::uint64_t kRetryNs = 100'000'000;  // a thread that got no context looks again after this time
+constexpr std::uint64_t kRetryNs = 100'000'000;       // a thread that got no context looks again after this time
 
 std::atomic<std::uint64_t> serials{0};
 // By serial: a thread that ends asks whether its domain is still there. Never gone: the last domain may belong to a static object that was
