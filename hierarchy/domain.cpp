@@ -378,6 +378,7 @@ namespace detail {
 struct Handles {
   static Segment segment(std::shared_ptr<SegmentImpl> impl) noexcept { return Segment(std::move(impl)); }
   static std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept { return domain.impl_; }
+  static const DomainImpl &required_impl_of(const Domain &domain) noexcept { return *domain.impl_; }
   static Domain domain_of(const Segment &segment) noexcept {
     return segment.impl_ == nullptr ? Domain() : Domain(segment.impl_->domain.lock());
   }
@@ -385,6 +386,10 @@ struct Handles {
 
 Domain domain_of(const Segment &segment) noexcept { return Handles::domain_of(segment); }
 std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept { return Handles::impl_of(domain); }
+
+std::uint32_t segments_made(const Domain &domain) noexcept {
+  return Handles::required_impl_of(domain).memory().segment_generation();
+}
 
 }  // namespace detail
 

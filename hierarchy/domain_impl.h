@@ -170,6 +170,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   static void destroy(DomainImpl *domain) noexcept;
   [[nodiscard]] Errc why_unusable() const noexcept;
   [[nodiscard]] Errc attach();
+  [[nodiscard]] Errc sync_data_files(bool is_last) noexcept;
   [[nodiscard]] Errc attach_locked(Durability wanted);
   void remove_new();
   // domain_options.cpp
@@ -244,6 +245,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   std::unique_ptr<page::Engine> engine_;
   mutable std::mutex segments_mutex_;
   std::vector<std::shared_ptr<SegmentImpl>> segments_;
+  page::Engine::SegmentSet ever_mapped_;          // by this process
   std::atomic<std::uint64_t> segments_epoch_{0};  // release after a change of segments_
 
   mutable std::shared_mutex use_mutex_;  // shared: uses durable_, or a thread's log, without a runner's mutex

@@ -228,12 +228,7 @@ Errc DomainImpl::close() noexcept {
   views_->detach();
   latency_table_->leave();
   engine_->detach();
-  for (const auto &segment : segments_) {
-    // A durable domain's are in the log; its last participant syncs them.
-    if (durable_ == nullptr)
-      if (const Errc error = memory_->segment(segment->number).home.sync(); error != Errc::kOk) result = error;
-    segment->base = nullptr;
-  }
+  for (const auto &segment : segments_) segment->base = nullptr;
   segments_.clear();
   if (lines_ != nullptr) lines_->leave_log();
   engine_.reset();
@@ -243,6 +238,7 @@ Errc DomainImpl::close() noexcept {
   const bool is_home =
       memory_->versions_live() == 0 && (lines_ == nullptr || durable_ != nullptr || lines_->is_settled());
   bool last = !memory_->anyone_alive() && is_home && memory_->check_in_place() == Errc::kOk;
+  if (const Errc error = sync_data_files(last); error != Errc::kOk) result = error;
   if (last && durable_ != nullptr) {
     if (result == Errc::kOk) result = durable_->close_clean();
     last = result == Errc::kOk;  // what the log could not take is in the shared files only, until the next open
@@ -251,6 +247,18 @@ Errc DomainImpl::close() noexcept {
   if (lines_ != nullptr) lines_->close(last);
   lines_.reset();
   memory_->close(last);
+  return result;
+}
+
+// A durable domain's are in the log; its last participant syncs them. What has been unmapped since counts, too; and what others have left is
+// brought home by the last one.
+Errc DomainImpl::sync_data_files(bool is_last) noexcept {
+  Errc result = Errc::kOk;
+  for (std::uint32_t i = 0; durable_ == nullptr && i < storage::kSegmentsMax; ++i) {
+    page::SegmentMemory &segment = memory_->segment(i);
+    if (!segment.is_open.load(std::memory_order_acquire) || !(is_last || ever_mapped_.test(i))) continue;
+    if (const Errc error = segment.home.sync(); error != Errc::kOk) result = error;
+  }
   return result;
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -33,6 +34,10 @@ constexpr std::uint64_t kReserveDefault = 1ull << 30;  // TSan's application mem
 constexpr std::uint64_t kReserveDefault = 1ull << 36;  // 64 GiB of address space; memory and disk follow use
 #endif
 
+// Beyond it a segment could reach past the largest offset that a file has.
+constexpr std::uint64_t kOffsetMax =
+    static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()) - storage::kSegmentBytesMax;
+
 bool page_aligned(std::uint64_t bytes) noexcept { return bytes % kPageBytes == 0; }
 std::uint64_t round_up(std::uint64_t bytes) noexcept { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
 
@@ -43,6 +48,7 @@ Errc check_options(const std::string &file, const SegmentOptions &options) {
     return fail(Errc::kMisalignedLength, file + ": size, maximum and offset are multiples of 4096");
   if (options.size_bytes > storage::kSegmentBytesMax || options.max_bytes > storage::kSegmentBytesMax)
     return fail(Errc::kBadArgument, file + ": a segment has at most 1 TiB");
+  if (options.offset_bytes > kOffsetMax) return fail(Errc::kBadArgument, file + ": no file is that long");
   if (options.max_bytes != 0 && options.size_bytes > options.max_bytes)
     return fail(Errc::kBadArgument, file + ": size exceeds the maximum");
   if (options.layout != Layout::kHeap && options.layout != Layout::kRaw)
@@ -84,6 +90,26 @@ Errc write_empty_heap(const std::string &path, std::uint64_t size_bytes) {
   }
   if (const Errc error = file.truncate(size_bytes); error != Errc::kOk) return error;
   return file.sync();
+}
+
+// The bytes from `offset` up to `end` are zeros, as far as the file has them. Holes are passed over, where the file system tells of them.
+Errc check_zeros(const std::string &path, int file, std::uint64_t offset, std::uint64_t end) {
+  const auto buffer = std::make_unique<std::array<std::byte, kHeapBytesMin>>();
+  while (offset < end) {
+    const off_t data = lseek(file, static_cast<off_t>(offset), SEEK_DATA);
+    if (data < 0 && errno == ENXIO) return Errc::kOk;
+    if (data > 0) offset = static_cast<std::uint64_t>(data);
+    if (offset >= end) return Errc::kOk;
+    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(end - offset, buffer->size()));
+    const ssize_t count = pread(file, buffer->data(), wanted, static_cast<off_t>(offset));
+    if (count < 0) return platform::fail_errno(Errc::kIo, path);
+    if (count == 0) return Errc::kOk;
+    if (!all_zero(buffer->data(), static_cast<std::size_t>(count)))
+      return fail(Errc::kNotAHeap,
+                  path + ": begins with zeros, but holds something near byte " + std::to_string(offset));
+    offset += static_cast<std::uint64_t>(count);
+  }
+  return Errc::kOk;
 }
 
 Errc belongs_to_domain(const std::string &name) {
@@ -209,14 +235,21 @@ Errc DomainImpl::settle_heap_file(const std::string &path, const storage::Segmen
   if ((!exists || info.st_size == 0) && record.offset_bytes == 0)
     return make_heap_file(path, record.size_bytes, exists ? &info : nullptr);
   std::array<std::byte, kPageBytes> first{};  // what lies behind the file's end will be zeros
+  platform::FileDescriptor file;
   if (exists) {
-    platform::FileDescriptor file;
     if (const Errc error = platform::open_regular(path, O_RDONLY, &file); error != Errc::kOk) return error;
     if (pread(file.get(), first.data(), first.size(), static_cast<off_t>(record.offset_bytes)) < 0)
       return platform::fail_errno(Errc::kIo, path);
   }
-  if (all_zero(first.data(), first.size()))
+  if (all_zero(first.data(), first.size())) {
+    // All of it: an image of a disk begins with zeros, too, and would be written over.
+    if (exists)
+      if (const Errc error =
+              check_zeros(path, file.get(), record.offset_bytes, record.offset_bytes + record.size_bytes);
+          error != Errc::kOk)
+        return error;
     return runs_here() ? fail(Errc::kInstanceRunning, path + ": its heap is formatted outside an instance") : Errc::kOk;
+  }
   Errc error = storage::heap_verify(first.data(), record.size_bytes);
   if (error == Errc::kOk && record.address != 0) error = storage::heap_bind_address(first.data(), record.address);
   return error == Errc::kOk ? error : fail(error, path + ": heap header");
@@ -317,6 +350,7 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
   segment->name = name;
   segment->base = base;
   segments_.push_back(segment);
+  ever_mapped_.set(segment->number);
   segments_epoch_.fetch_add(1, std::memory_order_release);
   return Errc::kOk;
 }
@@ -324,8 +358,9 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
 // Checks the heap's header; formats one in a file that holds zeros, in a transaction of its own, so that death in the middle leaves
 // zeros. Two processes may try at once: one commits, the other finds it formatted.
 Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
+  const bool in_query = runs_here() && page_run.runner->nest.front();
   for (;;) {
-    if (const Errc error = begin(false); error != Errc::kOk) return error;
+    if (const Errc error = begin(in_query); error != Errc::kOk) return error;
     const std::uint64_t size = size_of(segment.number);
     const bool nested = depth() > 1;
     Errc result = Errc::kNotAHeap;
@@ -338,12 +373,13 @@ Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
     else if (all_zero(segment.base, kPageBytes))
       result = storage::heap_format(segment.base, size);
     // Plain pointers inside mean this address: a heap file that was copied from elsewhere is refused before they are followed.
-    if (result == Errc::kOk && !segment.relocatable)
+    // A query only compares: what is not bound yet the next map() binds.
+    if (result == Errc::kOk && !segment.relocatable && !(in_query && !storage::heap_is_bound(segment.base)))
       result = storage::heap_bind_address(segment.base, reinterpret_cast<std::uint64_t>(segment.base.load()));
     if (result != Errc::kOk && !nested) (void)abort();
     Status status = Status::kPending;
     if (result == Errc::kOk || nested) {
-      if (const Errc error = end(false, &status); error != Errc::kOk) return error;
+      if (const Errc error = end(in_query, &status); error != Errc::kOk) return error;
     }
     if (result != Errc::kOk) return fail(result, segment.name + ": heap header");
     if (status != Status::kAborted) return Errc::kOk;

@@ -58,6 +58,14 @@ struct SiteState {
   return true;
 }
 
+// A query of a site. One that is too large for level 1 goes up whatever the policy says, so what queries have learned holds at each.
+[[nodiscard]] constexpr bool query_begins_at_pages(const Escalation &escalation, SiteState *site) noexcept {
+  if (escalation.kind == EscalationKind::kAlways) return true;
+  if (site->page_runs == 0) return false;
+  --site->page_runs;
+  return true;
+}
+
 [[nodiscard]] constexpr SiteState after_escalation(SiteState site) noexcept {
   const int doubled = site.penalty == 0 ? 1 : 2 * site.penalty;
   site.penalty = static_cast<std::uint16_t>(doubled < SiteState::kPageRunsMax ? doubled : SiteState::kPageRunsMax);

@@ -82,7 +82,7 @@ void Attempts::end_hardware() {
   SiteImpl &site = *site_.impl_;
   site.add(SiteCount::kHardwareCommits, 1);
   if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kHardware);
-  learn_line_commit(site, *hardware_run.context);
+  learn_line_commit(site, kind_, *hardware_run.context);
 }
 
 // After an abort. True: in RTM again.
@@ -136,7 +136,7 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
 // An update has committed at level 2. When the next one is to run in RTM, its pages must not have to be found: they are known.
 void Attempts::give_pages_back() {
   SiteImpl &site = *site_.impl_;
-  hierarchy::Learned learned = site.learned();
+  hierarchy::Learned learned = site.learned(kind_);
   const bool goes_on_in_hardware =
       site.escalation().kind != EscalationKind::kAlways && learned.own.page_runs == 0 && learned.gate.page_runs == 0;
   if (!finding_ && !goes_on_in_hardware) return;
@@ -147,7 +147,7 @@ void Attempts::give_pages_back() {
   if (given.fresh != 0 || !given.is_complete || site.escalation().kind != EscalationKind::kAdaptive) return;
   // All were accessible before: something else aborts the site, a system call perhaps.
   learned.own = hierarchy::after_escalation(learned.own);
-  site.learn(learned);
+  site.learn(kind_, learned);
 }
 
 }  // namespace tmh::detail

@@ -438,11 +438,11 @@ inline meet_locked() {
 #define NEXT(q) (down -> q - 1 : q + 1)
 #define OVER(q) (q == NL || q == 255)
 inline skip_q(mask) { do :: !OVER(q) && !IN(mask, q) -> q = NEXT(q) :: else -> break od }
-#define IS_SEEN(i) (own[i] == 0 && !up[i] && ver[i] == word[i])
-#define IS_VALID(i) (IS_SEEN(i) || (own[i] == p && saved[AT(p, i)] == word[i]))
+#define IS_SEEN(i) (own[i] == 0 && !up[i] && ver[i] <= rv)
+#define IS_VALID(i) (IS_SEEN(i) || (own[i] == p && saved[AT(p, i)] <= rv))
 inline skip_to_seen() { do :: i < NL && seen_by[AT(p, i)] == UNREAD -> i++ :: else -> break od }
 #define FORGET                                                                                                              \
-  word[0] = 0; word[1] = 0; word[NL - 1] = 0; shown[0] = 0; shown[1] = 0; shown[NL - 1] = 0; rv = 0; asks = 0; go = 0;      \
+  shown[0] = 0; shown[1] = 0; shown[NL - 1] = 0; rv = 0; asks = 0; go = 0;                                                   \
   pinned = 0; stamp[p] = 0; seen_by[AT(p, 0)] = UNREAD; seen_by[AT(p, 1)] = UNREAD; seen_by[AT(p, NL - 1)] = UNREAD
 
 /* ---- level 2 ---- */
@@ -512,7 +512,7 @@ proctype Process(byte p; byte level; byte rs; byte ws; bool down; byte after) {
   byte q, i, m, d, o, tries, n;                     /* q: line at work */
   bool inherited, go, pinned, asks;
   byte busy, version_now;
-  byte rv, v, value, word[NL];                      /* level 1 */
+  byte rv, v, value;                                /* level 1 */
   byte c, l, mapped, touched, private, shown[NL], synced; /* level 2 */
   bool failed;
 #ifdef HARDWARE
@@ -552,12 +552,15 @@ read:
         if
         :: atomic { own[q] != 0 || up[q] || ver[q] != v -> v = 0; value = 0 }
         :: atomic { own[q] == 0 && !up[q] && ver[q] == v && v <= rv ->
-                    word[q] = v; seen_by[AT(p, q)] = value; v = 0; value = 0; q = NEXT(q); skip_q(rs) }
-        :: atomic { own[q] == 0 && !up[q] && ver[q] == v && v > rv -> rv = line_clock; v = 0; value = 0; i = 0; skip_to_seen() }; /* extend */
+                    seen_by[AT(p, q)] = value; v = 0; value = 0; q = NEXT(q); skip_q(rs) }
+        :: atomic { own[q] == 0 && !up[q] && ver[q] == v && v > rv -> v = line_clock; value = 0; i = 0; skip_to_seen() }; /* extend */
+#if PLANT == 19
+           rv = v;
+#endif
            do
            :: atomic { i < NL && IS_SEEN(i) -> i++; skip_to_seen() }
-           :: atomic { i < NL && !IS_SEEN(i) -> i = 0; goto give_up }
-           :: i == NL -> i = 0; break
+           :: atomic { i < NL && !IS_SEEN(i) -> i = 0; v = 0; goto give_up }
+           :: atomic { i == NL -> i = 0; rv = v; v = 0 }; break
            od
         fi
      fi
@@ -810,7 +813,7 @@ died:
 gone:
   skip;
   d_step { q = 0; i = 0; m = 0; d = 0; o = 0; tries = 0; n = 0; inherited = 0; go = 0; pinned = 0; asks = 0; busy = 0; version_now = 0; rv = 0; v = 0;
-           value = 0; word[0] = 0; word[1] = 0; word[NL - 1] = 0; c = 0; l = 0; mapped = 0; touched = 0; private = 0; synced = 0; failed = 0;
+           value = 0; c = 0; l = 0; mapped = 0; touched = 0; private = 0; synced = 0; failed = 0;
 #ifdef HARDWARE
            finding = 0; followed = 0; opened = 0;
 #endif

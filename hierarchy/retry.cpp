@@ -32,9 +32,9 @@ bool LineReads::OfSegment::is_mapped() const noexcept {
   return segment->mappings.load(std::memory_order_relaxed) == mapping;  // LineUsers orders it
 }
 
-bool LineReads::OfSegment::is_changed() const noexcept {
-  return std::any_of(reads.begin(), reads.end(), [](const LineSeen &read) {
-    return read.word->load(std::memory_order_acquire) != read.seen;  // acquire: as a read's
+bool LineReads::OfSegment::is_changed(std::uint64_t snapshot) const noexcept {
+  return std::any_of(reads.begin(), reads.end(), [snapshot](const LineWord *word) {
+    return word->load(std::memory_order_acquire) > snapshot;  // acquire: as a read's
   });
 }
 
@@ -48,8 +48,9 @@ LineReads::OfSegment &LineReads::of_segment(const line::LineMemory &memory, cons
   }
 }
 
-LineReads::LineReads(const line::LineMemory &memory, std::span<const LineSeen> reads) {
-  for (const LineSeen &read : reads) of_segment(memory, read.word).reads.push_back(read);
+LineReads::LineReads(const line::LineMemory &memory, std::span<const LineWord *const> reads, std::uint64_t snapshot)
+    : snapshot_(snapshot) {
+  for (const LineWord *const word : reads) of_segment(memory, word).reads.push_back(word);
 }
 
 void LineReads::await_change(DomainImpl &domain) const {
@@ -61,7 +62,7 @@ void LineReads::await_change(DomainImpl &domain) const {
     for (const OfSegment &segment : segments_) {
       if (!segment.is_mapped())
         is_unmapped = true;
-      else if (segment.is_changed())
+      else if (segment.is_changed(snapshot_))
         is_changed = true;
     }
     LineUsers::leave();
@@ -132,7 +133,7 @@ void Attempts::sleep_at_lines() {
   std::optional<LineReads> reads;  // now: an action may run another instance
   std::exception_ptr no_memory;
   try {
-    reads.emplace(line_run.domain->memory(), line_run.thread->reads());
+    reads.emplace(line_run.domain->memory(), line_run.thread->reads(), line_run.thread->rv);
   } catch (const std::bad_alloc &) {
     no_memory = std::current_exception();
   }

@@ -34,7 +34,8 @@ void sleep_until(Look look) {
 class LineReads {
  public:
   // REQUIRES: this thread is inside (LineUsers), and the instance has been.
-  LineReads(const line::LineMemory &memory, std::span<const LineSeen> reads);
+  // snapshot: at which all of it was read.
+  LineReads(const line::LineMemory &memory, std::span<const LineWord *const> reads, std::uint64_t snapshot);
   // Returns when a line has changed, or the domain is closed. REQUIRES: not inside. Throws Error(kNotMapped): a segment of theirs is unmapped, and
   // nothing in the others has changed.
   void await_change(DomainImpl &domain) const;
@@ -44,14 +45,15 @@ class LineReads {
   struct OfSegment {
     const line::LineSegment *segment;
     std::uint32_t mapping;
-    std::vector<LineSeen> reads;
+    std::vector<const LineWord *> reads;
     [[nodiscard]] bool holds(const LineWord *word) const noexcept;
     [[nodiscard]] bool is_mapped() const noexcept;
-    [[nodiscard]] bool is_changed() const noexcept;
+    [[nodiscard]] bool is_changed(std::uint64_t snapshot) const noexcept;
   };
   [[nodiscard]] OfSegment &of_segment(const line::LineMemory &memory, const LineWord *word);
 
   std::vector<OfSegment> segments_;
+  std::uint64_t snapshot_;
 };
 
 // REQUIRES an instance of level 2 of this thread: notes what it has read for await_change(). Throws Error(kNothingRead).

@@ -78,14 +78,18 @@ class SiteImpl {
   // Do its updates begin at level 1 as long as it has learned nothing?
   [[nodiscard]] bool begins_at_lines() const noexcept { return begins_at_lines_; }
 
-  // What it has learned. Races lose a step of learning, nothing else: relaxed.
-  [[nodiscard]] hierarchy::Learned learned() const noexcept {
-    return std::bit_cast<hierarchy::Learned>(learned_.load(std::memory_order_relaxed));
+  // What it has learned, of its updates and of its queries: a large query is no evidence about a small update, nor the other way round. Races lose
+  // a step of learning, nothing else: relaxed.
+  [[nodiscard]] hierarchy::Learned learned(Attempts::Kind kind) const noexcept {
+    return std::bit_cast<hierarchy::Learned>(learned_of(kind).load(std::memory_order_relaxed));
   }
-  [[nodiscard]] bool has_learned() const noexcept { return learned_.load(std::memory_order_relaxed) != 0; }
-  void learn(hierarchy::Learned state) noexcept {
+  [[nodiscard]] bool has_learned(Attempts::Kind kind) const noexcept {
+    return learned_of(kind).load(std::memory_order_relaxed) != 0;
+  }
+  void learn(Attempts::Kind kind, hierarchy::Learned state) noexcept {
     const auto word = std::bit_cast<std::uint64_t>(state);
-    if (learned_.load(std::memory_order_relaxed) != word) learned_.store(word, std::memory_order_relaxed);
+    auto &learned = learned_[static_cast<std::size_t>(kind)];
+    if (learned.load(std::memory_order_relaxed) != word) learned.store(word, std::memory_order_relaxed);
   }
 
   void add(SiteCount which, std::uint64_t amount) noexcept {
@@ -114,6 +118,9 @@ class SiteImpl {
   }
 
  private:
+  [[nodiscard]] const std::atomic<std::uint64_t> &learned_of(Attempts::Kind kind) const noexcept {
+    return learned_[static_cast<std::size_t>(kind)];
+  }
   void add_without_shard(SiteCount which, std::uint64_t amount) noexcept;
   static constexpr std::uint32_t kPlainAhead = 32;  // a lost attempt then costs 3 % of an instance
   static constexpr std::size_t kShards = kOwnShards + 1;
@@ -128,7 +135,7 @@ class SiteImpl {
   const bool is_hybrid_;
   const DomainImpl::LineKind line_kind_;
   const bool begins_at_lines_;
-  alignas(64) std::atomic<std::uint64_t> learned_{0};
+  alignas(64) std::array<std::atomic<std::uint64_t>, 2> learned_{};  // by Attempts::Kind
   std::atomic<std::uint32_t> plain_ahead_{
       0};  // instances that are not tried in a thread's view, see wants_thread_view()
   std::array<Shard, kShards> shards_;
@@ -165,10 +172,10 @@ inline constinit thread_local Unwinds unwinds = Unwinds::kFailed;
 void require_instance(const char *call);
 
 // An instance committed at level 1.
-void unlearn(SiteImpl &site, line::LineContextV1 &context) noexcept;
-inline void learn_line_commit(SiteImpl &site, line::LineContextV1 &context) noexcept {
-  if (site.has_learned()) [[unlikely]]
-    unlearn(site, context);
+void unlearn(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) noexcept;
+inline void learn_line_commit(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) noexcept {
+  if (site.has_learned(kind)) [[unlikely]]
+    unlearn(site, kind, context);
 }
 
 // In RTM: aborts, for level 2 to go on. Else nothing.

@@ -35,6 +35,10 @@ using hierarchy::NextStep;
 
 namespace {
 
+// A query that goes from one line to another more often than this is large, and goes up: some 5 us lost, as much as two or three pages cost that
+// level 2 takes from level 1.
+constexpr std::uint32_t kQueryReadsMax = 1024;
+
 // Of this thread's instance. Behind the thread's thread_local objects, whose destructors may end the instance, or run others with actions.
 struct Actions {
   std::vector<std::function<void()>> on_commit, on_abort;
@@ -78,12 +82,12 @@ bool is_doomed_in_view() noexcept {
 
 }  // namespace
 
-void unlearn(SiteImpl &site, line::LineContextV1 &context) noexcept {
-  const hierarchy::Learned learned = site.learned();
+void unlearn(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) noexcept {
+  const hierarchy::Learned learned = site.learned(kind);
   if (learned.own.penalty == 0 && learned.gate.penalty == 0) return;
   site.add(SiteCount::kDeEscalations, 1);
   context.add(line::LineCount::kDeEscalations, 1);
-  site.learn({hierarchy::after_line_commit(learned.own), hierarchy::after_line_commit(learned.gate)});
+  site.learn(kind, {hierarchy::after_line_commit(learned.own), hierarchy::after_line_commit(learned.gate)});
 }
 
 namespace {
@@ -212,14 +216,15 @@ void Attempts::begin_inside() {
   DomainImpl &domain = site.domain();
   check(domain.usable());
   if (hardware_run.depth != 0) {
-    if (hardware_run.domain != domain.lines() || kind_ == Kind::kQuery) need_pages();
+    if (hardware_run.domain != domain.lines()) need_pages();
     runs_at_ = RunsAt::kOuter;
     ++hardware_run.depth;
     return;
   }
   if (line_run.depth != 0) {
-    // Another domain's is refused at level 2, with its reason; plain accesses would go past software lines.
-    if (line_run.domain != domain.lines() || site.is_plain() || kind_ == Kind::kQuery) need_pages();
+    // Another domain's is refused at level 2, with its reason, and so is an update in a query; plain accesses would go past software lines.
+    const bool is_update_in_query = kind_ == Kind::kUpdate && line_run.thread->is_query();
+    if (line_run.domain != domain.lines() || site.is_plain() || is_update_in_query) need_pages();
     runs_at_ = RunsAt::kOuter;
     line_run.thread->nest(++line_run.depth);
     return;
@@ -234,12 +239,13 @@ void Attempts::begin_inside() {
 // Of the first attempt, by what the site has learned.
 void Attempts::choose_level() {
   SiteImpl &site = *site_.impl_;
-  hierarchy::Learned learned = site.learned();
-  escalated_ = hierarchy::begins_at_pages(site.escalation(), &learned.own);
+  hierarchy::Learned learned = site.learned(kind_);
+  escalated_ = kind_ == Kind::kQuery ? hierarchy::query_begins_at_pages(site.escalation(), &learned.own)
+                                     : hierarchy::begins_at_pages(site.escalation(), &learned.own);
   if (!escalated_ && learned.gate.page_runs != 0)
     escalated_ = is_guest_ =
         hierarchy::begins_as_guest(site.escalation(), &learned.gate, site.domain().lines()->hardware()->any_host());
-  if (escalated_) site.learn(learned);
+  if (escalated_) site.learn(kind_, learned);
   if (site.line_kind() == DomainImpl::LineKind::kNone) escalated_ = true;
 }
 
@@ -261,10 +267,12 @@ void Attempts::begin() {
   if (line_instance_here() || page_instance_here()) [[unlikely]]
     return begin_inside();
   SiteImpl &site = *site_.impl_;
-  if (kind_ == Kind::kQuery || !site.is_hybrid()) escalated_ = true;
+  // Nobody would notice that a query stores in RTM.
+  if (!site.is_hybrid() || (kind_ == Kind::kQuery && site.line_kind() == DomainImpl::LineKind::kHardware))
+    escalated_ = true;
   if (!escalated_) {
     enter_lines();
-    if (runs_at_ == RunsAt::kNothing && (site.has_learned() || !site.begins_at_lines())) [[unlikely]]
+    if (runs_at_ == RunsAt::kNothing && (site.has_learned(kind_) || !site.begins_at_lines())) [[unlikely]]
       choose_level();
   }
   if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_ && begin_hardware()) return;
@@ -274,7 +282,7 @@ void Attempts::begin() {
 
 // Level 2 needs none. Not counted as an escalation: contexts count them.
 void Attempts::begin_without_context(Errc why) {
-  if (site_.impl_->escalation().kind == EscalationKind::kNever) raise(why);
+  if (kind_ == Kind::kUpdate && site_.impl_->escalation().kind == EscalationKind::kNever) raise(why);
   escalated_ = true;
   begin_pages();
 }
@@ -289,7 +297,8 @@ inline void Attempts::begin_lines() {
   start_timing();
   unwinds = Unwinds::kFailed;
   line_run = {domain.lines(), thread, 1};
-  thread->begin({domain.policy(), false, attempts_, domain.capacity()});
+  const bool is_query = kind_ == Kind::kQuery;
+  thread->begin({domain.policy(), is_query, attempts_, domain.capacity(), is_query ? kQueryReadsMax : line::kNoLimit});
   if (domain.durable() != nullptr && !domain.durable()->early_release()) [[unlikely]]
     await_snapshot();
 }
@@ -360,7 +369,7 @@ bool Attempts::end() {
   if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kLines);
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
-  learn_line_commit(site, thread.context());
+  learn_line_commit(site, kind_, thread.context());
   leave_lines();
   run_actions(true);      // last: one may close the domain, and its threads with it
   check(unacknowledged);  // as at level 2: committed, and perhaps not durable
@@ -411,7 +420,7 @@ void Attempts::begin_again_at_lines() {
   try {
     before();
   } catch (const Error &) {
-    if (site_.impl_->escalation().kind == EscalationKind::kNever) throw;
+    if (kind_ == Kind::kUpdate && site_.impl_->escalation().kind == EscalationKind::kNever) throw;
     enter_lines();  // as failed_at_lines()
     line_run = run;
     (void)goes_on_at_lines(false, true, false, false);
@@ -505,7 +514,9 @@ void Attempts::failed_at_lines() {
   const bool fits_later = cause == AbortCause::kCapacity && line::has(status, line::kStatusRetry);  // a snapshot there
   const bool refused = fits_later || (cause == AbortCause::kCrossLevel && !line::has(status, line::kStatusRetry));
   // No room for it: level 2 says why, or finds some.
-  const bool needs_pages = cause == AbortCause::kNeedsPages || cause == AbortCause::kNoSpace;
+  // A query that has stored: level 2 says where.
+  const bool needs_pages =
+      cause == AbortCause::kNeedsPages || cause == AbortCause::kNoSpace || cause == AbortCause::kQueryWrote;
   (void)goes_on_at_lines(cause == AbortCause::kCapacity && !fits_later, needs_pages, refused,
                          cause == AbortCause::kValidation);
   leave_lines();
@@ -522,7 +533,9 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
   // Where the beginning is not known, what is wasted counts from the first failure.
   if (first_ticks_ == 0) first_ticks_ = platform::ticks();
   if (failed.attempts > 1) failed.wasted_ns = platform::ns_of_ticks(platform::ticks() - first_ticks_);
-  switch (hierarchy::next(site.escalation(), failed)) {
+  NextStep step = hierarchy::next(site.escalation(), failed);
+  if (kind_ == Kind::kQuery && step == NextStep::kGiveUp) step = NextStep::kEscalate;  // where it cannot fail
+  switch (step) {
     case NextStep::kRetry:
       back_off(site.domain().policy(), attempts_, others_progressed);
       return true;
@@ -542,13 +555,13 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
   if (!counts_early) context.add(counts.of_domain, 1);
   // What the gate has refused is no evidence about the site.
   is_guest_ = refused && runs_at_ == RunsAt::kHardware;
-  if (site.escalation().kind != EscalationKind::kAdaptive) return false;
-  hierarchy::Learned learned = site.learned();
+  if (kind_ == Kind::kUpdate && site.escalation().kind != EscalationKind::kAdaptive) return false;
+  hierarchy::Learned learned = site.learned(kind_);
   if (!is_guest_)
     learned.own = hierarchy::after_escalation(learned.own);
   else if (hosts_stay_)
     learned.gate = hierarchy::after_escalation(learned.gate);
-  site.learn(learned);
+  site.learn(kind_, learned);
   return false;
 }
 

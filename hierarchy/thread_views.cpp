@@ -203,7 +203,7 @@ Errc ThreadView::follow_segments() noexcept {
 void ThreadView::unmap(std::uint32_t segment) noexcept {
   if (is_attached_) (void)engine_->unmap(segment);
   std::erase_if(places_, [segment](const Place &place) { return place.segment == segment; });
-  bytes = 0;
+  page_bytes = 0;
 }
 
 void ThreadView::enter() noexcept {
@@ -213,7 +213,7 @@ void ThreadView::enter() noexcept {
 
 void ThreadView::need_process_view() {
   is_doomed_ = true;
-  bytes = 0;
+  page_bytes = 0;
   throw LineAbort{};
 }
 
@@ -223,7 +223,7 @@ std::uintptr_t ThreadView::find_place(std::uintptr_t address) {
   for (const Place &place : places_) {
     if (address - place.common >= place.bytes) continue;
     view = place.common;
-    bytes = place.bytes;
+    page_bytes = place.bytes;
     home_minus_view = place.own - place.common;
     return address + home_minus_view;
   }

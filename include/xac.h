@@ -39,7 +39,8 @@ extern "C" {
 /* Opens (or creates) the domain in the folder `path`, and recovers it when nobody else has it open. flags: NONDURABLE, DURABLE or
  * XAC_DURABLE_BUFFERED; a domain keeps what it was created with. */
 int xInit(const char *path, int flags);
-/* Detaches; everything committed is in the mapped files on disk when it returns. Waits for the transactions of other threads; refused inside
+/* Detaches; everything committed is in the mapped files on disk when it returns, also in those that were unmapped; what an older transaction
+ * of another process still keeps from them is when that one shuts down, too. Waits for the transactions of other threads; refused inside
  * one of this thread. Other threads' calls that it overtakes fail like those that come after it: the process is not initialised. */
 int xShutdown(void);
 /* Maps the first `length` bytes (a multiple of 4096) of file `name` (relative: to the domain's folder), which is created or extended
@@ -72,7 +73,8 @@ int xFlush(void);
 int xendAs(int durability);
 /* A consistent copy of the domain in the new folder `to`, while transactions go on. */
 int xBackup(const char *to);
-/* Transactional memory from the domain's heap segment (heap.tmh); inside a transaction only, rolled back with it. NULL: no room. */
+/* Transactional memory from the domain's heap segment (heap.tmh); inside a transaction only, rolled back with it. NULL: no room.
+ * Every process has the heap mapped at the same address, from its next transaction after somebody has made it. */
 void *xMalloc(size_t bytes);
 void xFree(void *pointer);
 /* Address of the pointer-sized cell named `name` in the heap segment, zero at first use; inside a transaction only. NULL on error. */

@@ -5,8 +5,12 @@
 //                 abort.
 //             (4) each misuse has its Errc, and harms nothing.
 // Several processes: multi_allocator_test.cpp. The heap alone: heap_test.cpp.
+#include <deque>
+#include <queue>
 #include <stdexcept>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "levels/storage/heap.h"
@@ -265,6 +269,37 @@ TEST_P(AllocatorTest, QueryThatAllocatesIsReportedAndLeavesNothing) {
   expect_error(Errc::kQueryWrote, [&] { query(domain_, [&] { static_cast<void>(segment_.allocate(64)); }); });
   EXPECT_EQ(domain_.depth(), 0U);
   EXPECT_EQ(blocks(segment_), before);
+}
+
+struct RefusesToBeMade {
+  RefusesToBeMade() { throw std::runtime_error("not now"); }
+  std::byte bytes[100];
+};
+
+TEST_P(AllocatorTest, ARootThatCannotBeMadeLeavesNothingInABodyThatGoesOn) {
+  const std::uint64_t before = blocks(segment_);
+  atomically(domain_,
+             [&] { EXPECT_THROW(static_cast<void>(segment_.root<RefusesToBeMade>("refuses")), std::runtime_error); });
+  EXPECT_EQ(blocks(segment_), before);
+  EXPECT_THROW(static_cast<void>(segment_.root<RefusesToBeMade>("refuses")), std::runtime_error);
+  EXPECT_EQ(blocks(segment_), before);
+}
+
+TEST_P(AllocatorTest, RootsThatHoldContainersGiveThemTheirSegment) {
+  using Numbers = std::vector<int, allocator<int>>;
+  auto *queue = segment_.root<std::queue<int, std::deque<int, allocator<int>>>>("queue");
+  auto *heap = segment_.root<std::priority_queue<int, Numbers>>("priority queue");
+  auto *pair = segment_.root<std::pair<int, Numbers>>("pair");
+  auto *tuple = segment_.root<std::tuple<int, long>>("tuple");
+  EXPECT_EQ(query(domain_, [&] { return pair->first + std::get<0>(*tuple) + std::get<1>(*tuple); }), 0);
+  atomically(domain_, [&] {
+    queue->push(1);
+    heap->push(2);
+    pair->second.push_back(3);
+    EXPECT_EQ(segment_of(&queue->front()).name(), "heap");
+    EXPECT_EQ(segment_of(&heap->top()).name(), "heap");
+    EXPECT_EQ(segment_of(pair->second.data()).name(), "heap");
+  });
 }
 
 TEST_P(AllocatorTest, AllocatorsCompareByTheirSegment) {

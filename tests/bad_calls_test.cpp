@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -139,6 +140,46 @@ TEST_F(BadCallTest, ABodyThatLeavesAnInstanceOpenIsRefused) {
     self.commit(0, 1);
     EXPECT_EQ(self.committed(0), 1U);
   }
+}
+
+TEST_F(BadCallTest, AQueryWhoseBodyLeavesAnInstanceOpenIsRefused) {
+  const Actor self = actor();
+  const auto expect_all_ended = [&] {
+    EXPECT_EQ(self.domain.depth(), 0U);
+    while (self.domain.depth() != 0) self.domain.abort();
+  };
+  const auto leave_open = [&] {
+    self.domain.begin_query();
+    return self.get(0);
+  };
+  const std::function<void()> calls[] = {[&] { (void)query(self.domain, leave_open); },
+                                         [&] { query(self.domain, [&] { (void)leave_open(); }); },
+                                         [&] { query(self.domain, [&] { (void)query(self.domain, leave_open); }); }};
+  for (const auto &call : calls) {
+    expect_error(Errc::kNestedMisuse, call, "not ended");
+    expect_all_ended();
+  }
+  // What leaves the body is as it was.
+  const auto leave_open_by = [&](auto what) {
+    return [&, what] {
+      (void)leave_open();
+      throw what;
+    };
+  };
+  EXPECT_THROW(query(self.domain, leave_open_by(7)), int);
+  expect_all_ended();
+  EXPECT_THROW(query(self.domain, leave_open_by(std::runtime_error("mine"))), std::runtime_error);
+  expect_all_ended();
+  expect_error(Errc::kIo, [&] { query(self.domain, leave_open_by(Error(Errc::kIo, "mine"))); });
+  expect_all_ended();
+  const auto end_and_throw = [&] {
+    self.domain.end_query();
+    throw std::runtime_error("mine");
+  };
+  EXPECT_THROW(query(self.domain, end_and_throw), std::runtime_error);
+  expect_all_ended();
+  self.commit(0, 1);
+  EXPECT_EQ(self.committed(0), 1U);
 }
 
 TEST_F(BadCallTest, QueryThatWritesIsReported) {

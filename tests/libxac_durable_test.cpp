@@ -6,14 +6,19 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include <tmh/error.hpp>
 
+#include "platform/disk.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
+#include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -63,6 +68,41 @@ class LibxacDurable : public ::testing::Test {
 
   TempFolder folder_;
 };
+
+// "For both nondurable and durable transactions, xShutdown automatically executes a xCheckpoint operation" (thesis, section 2.1).
+TEST_F(LibxacDurable, AShutdownWritesTheFilesThoughOthersStay) {
+  for (const char *levels : {"page", "hybrid"}) {
+    const Shared<Turn> turn;
+    Children children;
+    children.spawn("stays", [&] {
+      setenv("TMH_LEVELS", levels, 1);
+      init();
+      (void)map();
+      turn->reach(1);
+      turn->await(2);
+      EXPECT_EQ(xShutdown(), 0) << xStrError(xLastError());
+    });
+    children.spawn("shuts down", [&] {
+      setenv("TMH_LEVELS", levels, 1);
+      turn->await(1);
+      init();
+      static std::atomic<bool> is_synced{false};
+      platform::set_disk_hook([](const platform::DiskEvent &event) {
+        if (event.op == platform::DiskOp::kSync && std::string_view(event.path).ends_with("/input.db"))
+          is_synced = true;
+        return 0;
+      });
+      store(map(), 77);
+      EXPECT_EQ(xShutdown(), 0) << xStrError(xLastError());
+      platform::set_disk_hook(nullptr);
+      EXPECT_TRUE(is_synced) << levels;
+      EXPECT_EQ(read_file(domain() + "/input.db").at(0), '\x4d') << levels;
+      turn->reach(2);
+    });
+    children.expect_success();
+    fs::remove_all(domain());
+  }
+}
 
 TEST_F(LibxacDurable, EveryCallBeforeInitIsRefused) {
   EXPECT_EQ(xFlush(), code(Errc::kNotInitialized));

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <thread>
@@ -118,6 +119,51 @@ TEST_F(Libxac, AShutdownThatCannotSyncSaysSoAndEndsTheSession) {
     init();
     EXPECT_EQ(xShutdown(), 0);
   });
+}
+
+std::set<std::string> &synced_files() {
+  static std::set<std::string> files;
+  return files;
+}
+
+// What a shutdown syncs, by name.
+std::set<std::string> synced_by_shutdown() {
+  synced_files().clear();
+  platform::set_disk_hook([](const platform::DiskEvent &event) {
+    if (event.op == platform::DiskOp::kSync)
+      synced_files().insert(std::filesystem::path(event.path).filename().string());
+    return 0;
+  });
+  EXPECT_EQ(xShutdown(), 0) << xStrError(xLastError());
+  platform::set_disk_hook(nullptr);
+  return synced_files();
+}
+
+// As the thesis's first program does (figure 2-1): "all changes made to files that have been xMmapped have been stored on disk".
+TEST_F(Libxac, AShutdownSyncsFilesThatWereUnmappedBefore) {
+  init();
+  int *x = map("input.db", PAGESIZE);
+  (void)map("other.db", PAGESIZE);
+  ASSERT_EQ(xbegin(), 0);
+  x[0] = 1;
+  ASSERT_EQ(xend(), COMMITTED);
+  ASSERT_EQ(xMunmap("input.db"), 0);
+  EXPECT_EQ(synced_by_shutdown(), (std::set<std::string>{"input.db", "other.db"}));
+}
+
+TEST_F(Libxac, TheLastShutdownSyncsWhatItBringsHomeForOthers) {
+  init();
+  ASSERT_EQ(xbeginQuery(), 0);
+  expect_child("commits what the query keeps from going home", [&] {
+    init();
+    int *x = map("input.db", PAGESIZE);
+    ASSERT_EQ(xbegin(), 0);
+    x[0] = 1;
+    ASSERT_EQ(xend(), COMMITTED);
+    EXPECT_EQ(xShutdown(), 0);
+  });
+  ASSERT_EQ(xendQuery(), 0);
+  EXPECT_EQ(synced_by_shutdown(), std::set<std::string>{"input.db"});
 }
 
 TEST_F(Libxac, MmapRefusesBadNamesAndLengths) {
@@ -421,6 +467,38 @@ TEST_F(Libxac, AListInTheHeapIsSeenByAnotherProcess) {
   ASSERT_EQ(xbegin(), 0);
   EXPECT_EQ((*static_cast<Node **>(xRoot("list")))->value, 2);
   EXPECT_EQ(xend(), COMMITTED);
+}
+
+// A pointer into the heap may stand in any segment, and lead whoever has called nothing of the heap yet there.
+TEST_F(Libxac, AHeapThatAnotherProcessMakesIsThereInTheNextTransaction) {
+  const auto make = [&] {
+    expect_child("makes the heap", [&] {
+      ASSERT_EQ(xInit(folder_.path().c_str(), NONDURABLE), 0) << xStrError(xLastError());
+      int **shared = reinterpret_cast<int **>(map("input.db", PAGESIZE));
+      ASSERT_EQ(xbegin(), 0);
+      *shared = static_cast<int *>(xMalloc(sizeof(int)));
+      ASSERT_NE(*shared, nullptr) << xStrError(xLastError());
+      **shared = 42;
+      EXPECT_EQ(xend(), COMMITTED);
+      EXPECT_EQ(xShutdown(), 0);
+    });
+  };
+  for (const bool is_query : {false, true}) {
+    expect_child(is_query ? "queries" : "updates", [&] {
+      init();
+      int **shared = reinterpret_cast<int **>(map("input.db", PAGESIZE));
+      ASSERT_EQ(xbegin(), 0);
+      EXPECT_EQ(*shared, nullptr);
+      EXPECT_EQ(xend(), COMMITTED);
+      make();
+      ASSERT_EQ(is_query ? xbeginQuery() : xbegin(), 0) << xStrError(xLastError());
+      EXPECT_EQ(**shared, 42);
+      EXPECT_EQ(is_query ? xendQuery() : xend(), is_query ? 0 : COMMITTED) << xStrError(xLastError());
+      EXPECT_EQ(xShutdown(), 0);
+    });
+    for (const auto &entry : std::filesystem::directory_iterator(folder_.path()))
+      std::filesystem::remove_all(entry.path());
+  }
 }
 
 TEST_F(Libxac, MallocGivesDistinctMemoryAndRefusesTheImpossible) {

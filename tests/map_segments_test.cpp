@@ -168,6 +168,61 @@ TEST_F(MapSegmentsTest, WhatIsNoHeapBecomesNoSegment) {
   EXPECT_TRUE(works(domain, domain.map("text", raw_segment(0)))) << "it may be a raw segment still";
 }
 
+// As images of disks begin, and sparse files.
+TEST_F(MapSegmentsTest, WhatBeginsWithZerosAndHoldsSomethingIsNoHeap) {
+  const Domain domain = open();
+  const std::string zeros(kPageBytes, '\0');
+  for (const std::uint64_t at : {kPageBytes, kPartBytes / 2, 2 * kPartBytes - 1}) {
+    const std::string name = "image" + std::to_string(at);
+    std::string image(2 * kPartBytes, '\0');
+    image[at] = 'x';
+    write_file(folder_ / ("domain/" + name), image);
+    expect_error(
+        Errc::kNotAHeap, [&] { static_cast<void>(domain.map(name)); }, name);
+    EXPECT_TRUE(read_file(folder_ / ("domain/" + name)) == image) << name;
+    EXPECT_TRUE(works(domain, domain.map(name, raw_segment(0)))) << name;
+  }
+  // What lies behind the part is not the heap's.
+  write_file(folder_ / "domain/parts", std::string(kPartBytes, '\0') + "another part");
+  EXPECT_TRUE(works(domain, domain.map("parts", part(0, Layout::kHeap))));
+}
+
+TEST_F(MapSegmentsTest, APartBeyondWhatFilesHaveIsRefused) {
+  const Domain domain = open();
+  for (const Layout layout : {Layout::kRaw, Layout::kHeap}) {
+    for (const std::uint64_t offset : {~std::uint64_t{0} - kPageBytes + 1, std::uint64_t{1} << 63,
+                                       (std::uint64_t{1} << 63) - kPageBytes, (std::uint64_t{1} << 63) - kPartBytes}) {
+      SegmentOptions options = part(0, layout);
+      options.offset_bytes = offset;
+      expect_error(
+          Errc::kBadArgument, [&] { static_cast<void>(domain.map("far", options)); }, "far");
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "domain/far"));
+}
+
+// Which may not write: it leaves a heap that names no address yet as it is, and the next map() binds it.
+TEST_F(MapSegmentsTest, AHeapMayBeMappedInAQuery) {
+  {
+    const Domain domain = open();
+    const Segment heap = query(domain, [&] { return domain.map("made"); });
+    EXPECT_TRUE(works(domain, heap));
+    const long *const root = heap.root<long>();
+    EXPECT_EQ(query(domain, [&] { return *root; }), 0);
+  }
+  const Domain domain = open();
+  EXPECT_EQ(query(domain,
+                  [&] {
+                    const Segment heap = domain.map("made");
+                    return *static_cast<long *>(*heap.root_cell("root", sizeof(long)));
+                  }),
+            0);
+  write_file(folder_ / "domain/zeros", std::string(2 * kPartBytes, '\0'));
+  expect_error(
+      Errc::kInstanceRunning, [&] { query(domain, [&] { static_cast<void>(domain.map("zeros")); }); }, "zeros");
+  EXPECT_TRUE(works(domain, domain.map("zeros")));
+}
+
 TEST_F(MapSegmentsTest, AHeapThatWasCopiedFromElsewhereBecomesNoSegment) {
   const Domain domain = open();
   EXPECT_TRUE(domain.map("first"));

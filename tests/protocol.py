@@ -74,6 +74,7 @@ FAULTS = [
     (16, "a page leaves H for level 1 without the epoch", "h r0 w0, 1 r0 w0 | h0=1"),
     (17, "pages are opened by their words, not by the moves", "h r0 w0, 2 r0 w0 | h0=1"),
     (18, "a page goes to H while a resident runs", "h r0 w0, 2 r01 w0 d, h r0 w0 | up0=8"),
+    (19, "extending compares with the new snapshot", "1 r01, 1 w01"),
 ]
 
 

@@ -8,7 +8,8 @@
 namespace tmh::bench {
 namespace {
 
-template <template <class> class FieldOf>
+// kHasQueries: lookups are told to be queries, which RTM does not run.
+template <template <class> class FieldOf, bool kHasQueries>
 class SiteMemory {
  public:
   template <class T>
@@ -36,6 +37,7 @@ class SiteMemory {
     }
     template <class Body>
     [[gnu::always_inline]] auto query(const Body &body) {
+      if constexpr (kHasQueries) return tmh::query(site_, body);
       return atomically(site_, body);
     }
     [[nodiscard]] static std::uint64_t aborts() { return 0; }
@@ -57,7 +59,7 @@ class SiteMemory {
   std::unique_ptr<Site> site_;
 };
 
-template <template <class> class FieldOf>
+template <template <class> class FieldOf, bool kHasQueries>
 class Sites final : public LineContestant {
  public:
   Sites(const char *name, const std::string &folder, LineChoice choice, BodyKind body)
@@ -67,7 +69,7 @@ class Sites final : public LineContestant {
 
  private:
   const char *name_;
-  SiteMemory<FieldOf> memory_;
+  SiteMemory<FieldOf, kHasQueries> memory_;
 };
 
 template <class T>
@@ -76,13 +78,15 @@ using InstrumentedField = tmh::field<T>;
 }  // namespace
 
 std::unique_ptr<LineContestant> make_line_sites(const std::string &folder) {
-  return std::make_unique<Sites<InstrumentedField>>("sites", folder, LineChoice::kSoftware, BodyKind::kInstrumented);
+  return std::make_unique<Sites<InstrumentedField, true>>("sites", folder, LineChoice::kSoftware,
+                                                          BodyKind::kInstrumented);
 }
 
 std::unique_ptr<LineContestant> make_line_rtm(const std::string &folder, bool is_plain) {
   if (!line::detect_rtm().is_usable) return nullptr;
-  if (is_plain) return std::make_unique<Sites<PlainField>>("rtm", folder, LineChoice::kRtm, BodyKind::kPlain);
-  return std::make_unique<Sites<InstrumentedField>>("rtm-fields", folder, LineChoice::kRtm, BodyKind::kInstrumented);
+  if (is_plain) return std::make_unique<Sites<PlainField, false>>("rtm", folder, LineChoice::kRtm, BodyKind::kPlain);
+  return std::make_unique<Sites<InstrumentedField, false>>("rtm-fields", folder, LineChoice::kRtm,
+                                                           BodyKind::kInstrumented);
 }
 
 }  // namespace tmh::bench

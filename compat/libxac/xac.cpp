@@ -39,7 +39,9 @@ struct Session {
   tmh::Domain domain;
   std::mutex mutex;                         // guards `segments`; never taken by xbegin, xend and their like
   std::map<std::string, Segment> segments;  // an empty handle: being mapped just now
-  Segment heap;  // changed by xInit and inside an instance only: that makes it one thread at a time
+  // Changed by xInit and inside an instance only: that makes it one thread at a time.
+  Segment heap;
+  std::uint32_t segments_made = 0;  // when the heap was looked for last
 };
 
 // The session's owner beside the threads that have called it.
@@ -147,6 +149,32 @@ const Segment &heap_of(Session &session) {
   return session.heap;
 }
 
+// A pointer into the heap may stand in any segment. So a heap that exists is mapped before it can be followed.
+void map_heap_if_made(Session &session) {
+  struct stat status;
+  if (!session.heap && ::stat((session.domain.folder() + "/" + kHeapName).c_str(), &status) == 0)
+    (void)heap_of(session);
+}
+
+// In the instance that has just begun, whose snapshot holds no pointer into a heap that is made later. With an error it has not begun.
+void look_for_heap(Session &session) {
+  const std::uint32_t made = tmh::detail::segments_made(session.domain);
+  if (made == session.segments_made || session.domain.depth() > 1) [[likely]]
+    return;
+  try {
+    map_heap_if_made(session);
+  } catch (const tmh::Error &error) {
+    if (error.errc() != Errc::kSegmentInUse) {  // else a program that uses the C++ interface, too, has mapped it
+      session.domain.abort();
+      throw;
+    }
+  } catch (...) {
+    session.domain.abort();
+    throw;
+  }
+  session.segments_made = made;
+}
+
 // One spelling per file, so that "./input.db" is "input.db".
 std::string segment_name(const char *name) { return std::filesystem::path(name).lexically_normal().string(); }
 
@@ -220,6 +248,17 @@ void exchange_session(const Session *before, std::shared_ptr<Session> now) noexc
   g_session.store(g_owner->session.get(), std::memory_order_release);
 }
 
+// Others may stay, whose last one would do it. Not in a transaction, where the close is refused.
+Errc checkpoint_before_close(const Session &session) noexcept {
+  if (session.domain.durability() == tmh::Durability::kNone || session.domain.depth() != 0) return Errc::kOk;
+  try {
+    session.domain.checkpoint();
+    return Errc::kOk;
+  } catch (...) {
+    return current_errc();
+  }
+}
+
 // A domain that has closed with an error is closed.
 bool is_open(const tmh::Domain &domain) noexcept {
   try {
@@ -249,9 +288,7 @@ int xInit(const char *path, int flags) {
     if (g_session.load(std::memory_order_relaxed) != nullptr) return fail(Errc::kAlreadyInitialized);
     auto session = std::make_shared<Session>();
     session->domain = tmh::Domain::open(path, options);
-    // A pointer into the heap may stand in any segment, so a heap that exists is mapped before the first transaction.
-    struct stat status;
-    if (::stat((session->domain.folder() + "/" + kHeapName).c_str(), &status) == 0) (void)heap_of(*session);
+    map_heap_if_made(*session);  // outside a transaction, where the file may be one of zeros
     exchange_session(nullptr, std::move(session));
     return 0;
   } catch (...) {
@@ -263,10 +300,12 @@ int xShutdown(void) {
   return with_session([](Session &session) {
     // By another handle: other threads use the session's. Waits for their transactions, whose xend still finds the session.
     tmh::Domain closing = session.domain;
+    const Errc not_written = checkpoint_before_close(session);
     std::error_code error;
-    const Errc why = static_cast<Errc>(closing.close(error).value());
-    if (why != Errc::kOk && is_open(session.domain)) return fail(why);
+    const Errc not_closed = static_cast<Errc>(closing.close(error).value());
+    if (not_closed != Errc::kOk && is_open(session.domain)) return fail(not_closed);
     exchange_session(&session, nullptr);
+    const Errc why = not_closed != Errc::kOk ? not_closed : not_written;
     return why == Errc::kOk ? 0 : fail(why);
   });
 }
@@ -320,6 +359,7 @@ int xMunmap(const char *name) {
 int xbegin(void) {
   return with_session([](Session &session) {
     session.domain.begin();
+    look_for_heap(session);
     return 0;
   });
 }
@@ -382,6 +422,7 @@ int xValidate(void) {
 int xbeginQuery(void) {
   return with_session([](Session &session) {
     session.domain.begin_query();
+    look_for_heap(session);
     return 0;
   });
 }

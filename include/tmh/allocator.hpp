@@ -1,7 +1,7 @@
 // include/tmh/allocator.hpp -- lets unmodified standard containers live in a heap segment.
 // Shape:     one pointer, to the segment's first byte in its view; the same in every process (fixed addresses), so it may
 //            itself lie inside the segment. Containers of containers: std::scoped_allocator_adaptor<tmh::allocator<T>>.
-// Contexts:  allocate and deallocate REQUIRE a running instance, and are rolled back with it.
+// Contexts:  allocate and deallocate REQUIRE a running instance, and are rolled back with it. Containers in a relocatable segment are one process's.
 // Caveat:    A copy of a container has its allocator, and so lies in the segment as well: made in a query it is a store, and its destructor outside
 //            an instance is std::terminate(). What leaves a body is made with another allocator: std::vector<T>(kept.begin(), kept.end()).
 // Source:    thesis, appendix A.1 item 7 (the prototype had none).

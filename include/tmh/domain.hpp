@@ -52,6 +52,11 @@ extern constinit thread_local bool advice_idle __attribute__((tls_model("initial
 
 class Domain;
 
+namespace detail {
+// Another number whenever somebody, in any process, has made a segment. REQUIRES a running instance.
+[[nodiscard]] std::uint32_t segments_made(const Domain &domain) noexcept;
+}  // namespace detail
+
 // A mapped segment. Valid until unmapped or the domain closes.
 class Segment {
  public:
@@ -78,7 +83,8 @@ class Segment {
   [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) const;
   void deallocate(void *pointer, std::size_t bytes = 0) const;
 
-  // The object named `name`, constructed on first use (value-initialised, or with its allocator where that can be made from a segment).
+  // The object named `name`, constructed on first use (value-initialised, or with its allocator where that can be made from a segment; of pairs
+  // and container adaptors what they hold).
   // Runs in an instance of its own unless one is running. Errors: kNotAHeap, kRootMismatch, kSegmentFull, kDiskFull, kBadArgument (name); kNestedMisuse:
   // in a query, also of a root that there is; ask before it.
   template <class T>
@@ -119,8 +125,8 @@ class Domain {
   void unmap(const Segment &segment) const;
   [[nodiscard]] std::error_code unmap(const std::string &file, std::error_code &ec) const noexcept;
 
-  // Detaches this process: versions go home, data files are written to disk. Waits as unmap() does. What begins later, in whatever thread, gets
-  // kNotInitialized. Errors: kInstanceRunning: this thread runs an instance; kIo.
+  // Detaches this process: versions go home, data files are written to disk, a durable domain's by the last one out, or by checkpoint(). Waits as
+  // unmap() does. What begins later, in whatever thread, gets kNotInitialized. Errors: kInstanceRunning: this thread runs an instance; kIo.
   void close();
   [[nodiscard]] std::error_code close(std::error_code &ec) noexcept;
 

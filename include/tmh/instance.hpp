@@ -53,7 +53,7 @@ struct Counters {
   std::uint64_t log_bytes = 0, log_flushes = 0, log_commits = 0, checkpoints = 0, log_files_made = 0;
   std::uint64_t log_handovers = 0;
   std::uint64_t recalls = 0, releases = 0;  // hybrid domains: pages that level 2 took from level 1, and gave back
-  // Hybrid domains, level 1 in software: attempts, and what became of them.
+  // Hybrid domains, level 1 in software: attempts, also of sites' queries (not among `queries`), and what became of them.
   std::uint64_t line_begins = 0, line_commits = 0;
   std::uint64_t line_aborts[kAbortCauseCount] = {};
   // Instances that went from level 1 to level 2, by what decided (as in SiteReport); instances that committed at level 1 after their site had gone up.

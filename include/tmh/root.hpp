@@ -6,8 +6,11 @@
 #include <memory>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 #include <tmh/allocator.hpp>
+#include <tmh/detail/forced_unwinding.hpp>
+#include <tmh/detail/line_access.hpp>
 #include <tmh/domain.hpp>
 #include <tmh/transaction.hpp>
 
@@ -22,6 +25,48 @@ concept AllocatesInSegments = requires(const Segment &segment) {
   typename T::allocator_type;
   T(typename T::allocator_type(segment));
 };
+template <class T>
+concept HasAllocatorType = requires {
+  typename T::allocator_type;
+};
+
+template <class T>
+inline constexpr bool kIsPair = false;
+template <class First, class Second>
+inline constexpr bool kIsPair<std::pair<First, Second>> = true;
+
+template <class T>
+void construct_root(const Segment &segment, void *memory) {
+  const allocator<std::byte> heap(segment);
+  constexpr bool uses_heap = std::uses_allocator_v<T, allocator<std::byte>>;
+  if constexpr (uses_heap && HasAllocatorType<T>) {
+    ::new (memory) T(typename T::allocator_type(heap));
+  } else if constexpr (AllocatesInSegments<T>) {
+    ::new (memory) T(typename T::allocator_type(segment));
+  } else if constexpr (uses_heap || kIsPair<T>) {
+    // And container adaptors and tuples: what they hold gets it.
+    std::uninitialized_construct_using_allocator(static_cast<T *>(memory), heap);
+  } else {
+    ::new (memory) T();
+  }
+}
+
+// A body around may catch what its constructor throws, and commit. What is none of its own undoes the whole attempt.
+template <class T>
+TMH_CATCHES_FORCED_UNWINDING void make_root(const Segment &segment, void *memory) {
+  try {
+    construct_root<T>(segment, memory);
+  } catch (const LineAbort &) {
+    throw;
+  } catch (const RetryNow &) {
+    throw;
+  } catch (abi::__forced_unwind &) {
+    throw;
+  } catch (...) {
+    segment.deallocate(memory, sizeof(T));
+    throw;
+  }
+}
 }  // namespace detail
 
 template <class T>
@@ -33,13 +78,7 @@ T *Segment::root(std::string_view name) const {
     const std::uintptr_t origin = is_relocatable() ? reinterpret_cast<std::uintptr_t>(data()) : 0;
     if (*cell == nullptr) {
       void *memory = allocate(sizeof(T), alignof(T));
-      if constexpr (std::uses_allocator_v<T, allocator<std::byte>>) {
-        ::new (memory) T(typename T::allocator_type(allocator<std::byte>(*this)));
-      } else if constexpr (detail::AllocatesInSegments<T>) {
-        ::new (memory) T(typename T::allocator_type(*this));
-      } else {
-        ::new (memory) T();
-      }
+      detail::make_root<T>(*this, memory);
       *cell = reinterpret_cast<void *>(reinterpret_cast<std::uintptr_t>(memory) - origin);
     }
     return reinterpret_cast<T *>(reinterpret_cast<std::uintptr_t>(*cell) + origin);

@@ -22,6 +22,20 @@ void leave_by_force(const Domain &domain, bool is_query, std::uint32_t depth_bef
 inline void check_outermost(Status status) {
   if (status == Status::kPending || status == Status::kFailed) raise_left_open();
 }
+inline void end_query(const Domain &domain, bool outermost) {
+  domain.end_query();
+  if (!outermost || domain.depth() == 0) return;
+  domain.abort();
+  raise_left_open();
+}
+// An exception has left its body, or its end has failed.
+inline void leave_query(const Domain &domain, bool outermost) {
+  if (domain.depth() == 0) return;
+  if (outermost && domain.depth() > 1)
+    domain.abort();
+  else
+    domain.end_query();
+}
 }  // namespace detail
 
 // Runs body() as one transaction and returns its value, an object (no reference); retries until it commits. Inside another instance it is
@@ -97,33 +111,32 @@ void become_irrevocable();
 
 // Runs body() as a read-only transaction on one consistent snapshot: once, unless it calls retry(). Never aborts. A store into a segment is
 // discarded and reported as Error(kQueryWrote). Inside an update it is subsumed: it sees the update's stores, and its own are the update's.
+// Errors: as Domain::begin_query() and end_query(). kNestedMisuse: the body has begun an instance that it has not ended.
 template <class Body>
 TMH_CATCHES_FORCED_UNWINDING auto query(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
   using Result = std::invoke_result_t<Body &>;
   const std::uint32_t depth_before = domain.depth();
+  const bool outermost = depth_before == 0;
   for (;;) {
     domain.begin_query();
     try {
       if constexpr (std::is_void_v<Result>) {
         body();
-        domain.end_query();
+        detail::end_query(domain, outermost);
         return;
       } else {
         Result result = body();
-        domain.end_query();
+        detail::end_query(domain, outermost);
         return result;
       }
-    } catch (const Error &) {
-      if (domain.depth() != 0) domain.end_query();
-      throw;
     } catch (const detail::RetryNow &) {
-      domain.end_query();
-      if (domain.depth() != 0) throw;
+      detail::leave_query(domain, outermost);
+      if (!outermost) throw;
     } catch (abi::__forced_unwind &) {
       detail::leave_by_force(domain, true, depth_before);
       throw;
     } catch (...) {
-      domain.end_query();
+      detail::leave_query(domain, outermost);
       throw;
     }
     domain.await_change();

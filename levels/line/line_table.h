@@ -14,7 +14,8 @@ class LineTable {
 
   void clear() noexcept {
     count_ = 0;
-    if (++epoch_ != 0) return;
+    if (++epoch_ != 0) [[likely]]
+      return;
     for (Cell &cell : cells_) cell.epoch = 0;  // after 2^32 attempts
     epoch_ = 1;
   }

@@ -14,7 +14,7 @@ constinit thread_local LineAccess *line_access = nullptr;
 namespace tmh::line {
 
 namespace {
-constexpr std::size_t kLogEntriesAtFirst = 1024;  // 16 KiB: a third of the smallest L1d
+constexpr std::size_t kLogEntriesAtFirst = 2048;  // 16 KiB: a third of the smallest L1d
 
 bool invalid_by(const LineWord &word) noexcept {
   platform::probe::conflict(platform::probe::kLines, reinterpret_cast<std::uintptr_t>(&word));
@@ -53,16 +53,13 @@ inline void SoftwareThread::use_again() noexcept {
   if (!is_mapped_still || (segment_bytes != window_bytes_ && !segment_->loads_take_blocks)) [[unlikely]]
     return look_again();
   bytes = is_limited_ ? 0 : window_bytes_;
-  line = detail::kNoLine;
+  last = detail::kNoLine;
 }
 
 bool SoftwareThread::begin(const Begin &begin) noexcept {
-  if (blocked_on_ != nullptr) [[unlikely]] {
-    // Not one of an earlier instance, which went on at the level above; nor one that has been unmapped since.
-    if (begin.attempt != 0 && blocked_removals_ == memory_.removals())
-      static_cast<void>(wait_until_changed(*blocked_on_, blocked_seen_));
-    blocked_on_ = nullptr;
-  }
+  if (begin.attempt != 0) [[unlikely]]
+    wait_for_blocker();
+  blocked_on_ = nullptr;
   policy_ = begin.policy;
   attempt_ = begin.attempt;
   is_query_ = begin.is_query;
@@ -71,30 +68,45 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   is_doomed_ = false;
   cause_ = AbortCause::kNone;
   error_ = Errc::kOk;
-  if (attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) [[unlikely]]
-    take_turn();
+  if (attempt_ != 0) [[unlikely]]
+    if (attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) take_turn();
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we look.
   rv = memory_.state().clock.load(std::memory_order_acquire);
   // Unique as a context is one thread's and retries keep it; no shared counter is needed for the order of begins.
-  if (attempt_ == 0 || !policy_.keep_age) age_ = rv << 16 | number_;
+  if (attempt_ == 0 || !policy_.keep_age) [[likely]]
+    age_ = rv << 16 | number_;
   log_top = log_.data();
-  log_end = log_.data() + log_.size() - 1;
+  reads_max_ = begin.reads_max;
+  set_log_end();
   if (!writes_.empty()) {
     writes_.clear();
     write_index_.clear();
     write_filter_ = 0;
     stored_line_ = detail::kNoLine;
   }
-  is_limited_ = begin.capacity != nullptr && !begin.capacity->is_unlimited();
-  if (is_limited_) [[unlikely]] {
-    if (use_ == nullptr) use_ = std::make_unique<CapacityUse>();
-    read_lines_.clear();
-    use_->begin(*begin.capacity, model_now_ns(), number_);
-  }
-  if (segment_ != nullptr) use_again();
+  is_limited_ = false;
+  if (begin.capacity != nullptr) [[unlikely]]
+    limit(*begin.capacity);
+  if (segment_ != nullptr) [[likely]]
+    use_again();
   detail::line_access = this;
   platform::probe::begin(platform::probe::kLines, instance_, is_query_ ? 1 : 0);
   return true;
+}
+
+// The line that made the attempt before let go. Not one of an earlier instance, which went on at the level above; nor one that has been unmapped
+// since.
+void SoftwareThread::wait_for_blocker() noexcept {
+  if (blocked_on_ != nullptr && blocked_removals_ == memory_.removals())
+    static_cast<void>(wait_until_changed(*blocked_on_, blocked_seen_));
+}
+
+void SoftwareThread::limit(const CapacityModel &capacity) noexcept {
+  if (capacity.is_unlimited()) return;
+  is_limited_ = true;
+  if (use_ == nullptr) use_ = std::make_unique<CapacityUse>();
+  read_lines_.clear();
+  use_->begin(capacity, model_now_ns(), number_);
 }
 
 void SoftwareThread::abandon(AbortCause cause) noexcept { (void)end_aborted(cause); }
@@ -105,7 +117,7 @@ void SoftwareThread::doom(AbortCause cause) noexcept {
   status_ = status_of(cause);
   is_doomed_ = true;
   bytes = 0;  // so that the inline way ends, too
-  line = stored_line_ = detail::kNoLine;
+  last = stored_line_ = detail::kNoLine;
 }
 
 void SoftwareThread::fail(AbortCause cause) {
@@ -121,9 +133,9 @@ void SoftwareThread::nest(std::uint32_t depth) {
 }
 
 bool SoftwareThread::is_log_valid() const noexcept {
-  for (const detail::LineSeen *entry = log_.data() + 1; entry <= log_top; ++entry) {
+  for (const LineWord *const word : reads()) {
     // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the caller's look at the clock wrote the line.
-    if (entry->word->load(std::memory_order_acquire) != entry->seen) return invalid_by(*entry->word);
+    if (word->load(std::memory_order_acquire) > rv) return invalid_by(*word);
   }
   return true;
 }
@@ -139,7 +151,9 @@ bool SoftwareThread::extend() noexcept {
 std::uint64_t SoftwareThread::durable_at() const noexcept {
   if (!writes_.empty()) return stamp_;  // its own record comes after all that it depends on
   std::uint64_t newest = 0;
-  for (const detail::LineSeen &read : reads()) newest = std::max(newest, read.seen);
+  // A word that has changed since was not above the snapshot. acquire: as a read's
+  for (const LineWord *const word : reads())
+    newest = std::max(newest, std::min(word->load(std::memory_order_acquire), rv));
   return newest;
 }
 

@@ -11,6 +11,7 @@
 //            line locked by a committer is waited for, locks and logs lie in shared memory so that anybody can finish a dead one's commit.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,11 +32,14 @@
 
 namespace tmh::line {
 
+inline constexpr std::uint32_t kNoLimit = ~0u;
+
 struct Begin {
   Policy policy;
   bool is_query = false;
   std::uint32_t attempt = 0;                // earlier attempts of this instance that aborted
   const CapacityModel *capacity = nullptr;  // null: unlimited. Outlives the instance.
+  std::uint32_t reads_max = kNoLimit;       // loads that leave the line read last; one more is kCapacity
 };
 
 // Aborted attempts after which an instance takes the turn: it alone commits until it has ended. As hierarchy::kTurnAttempts for updates. A
@@ -65,6 +69,7 @@ class SoftwareThread : public detail::LineAccess {
   // Ends the instance without effects: after a LineAbort (its cause is kept), or because of `cause`.
   void abandon(AbortCause cause = AbortCause::kUser) noexcept;
   [[nodiscard]] bool is_running() const noexcept { return is_running_; }
+  [[nodiscard]] bool is_query() const noexcept { return is_query_; }
   // Has the running attempt been aborted? Its body may not have noticed.
   [[nodiscard]] bool is_doomed() const noexcept { return is_doomed_; }
 
@@ -104,7 +109,7 @@ class SoftwareThread : public detail::LineAccess {
   // Its totals are this thread's to add to. REQUIRES: attached.
   [[nodiscard]] LineContextV1 &context() noexcept { return *context_; }
   // What the running instance has read and written so far: for retry(), durability, counters.
-  [[nodiscard]] std::span<const detail::LineSeen> reads() const noexcept {
+  [[nodiscard]] std::span<const LineWord *const> reads() const noexcept {
     return {log_.data() + 1, static_cast<std::size_t>(log_top - log_.data())};
   }
   [[nodiscard]] std::span<const LineWrite> writes() const noexcept { return {context_->writes, writes_.size()}; }
@@ -124,13 +129,16 @@ class SoftwareThread : public detail::LineAccess {
   // software_access.cpp
   [[nodiscard]] LineSegment *segment_of_address(std::uintptr_t address);
   void use(LineSegment &segment, std::uint64_t offset) noexcept;
-  void use_again() noexcept;  // software.cpp
+  void use_again() noexcept;  // software.cpp, as the next two
+  void wait_for_blocker() noexcept;
+  void limit(const CapacityModel &capacity) noexcept;
   void look_again() noexcept;
   void make_loadable(LineSegment &segment, std::uint64_t offset);
   [[nodiscard]] std::uint64_t load_over(LineSegment &segment, std::uint64_t offset, std::uint32_t size,
                                         LineWrite &entry);
   [[nodiscard]] std::uint64_t read_home(LineSegment &segment, std::uint64_t offset, std::uint32_t bytes);
-  void note_read(const LineWord *word, std::uint64_t seen);
+  void note_read(const LineWord *word);
+  void set_log_end() noexcept { log_end = log_.data() + std::min<std::size_t>(reads_max_, log_.size() - 1); }
   [[nodiscard]] LineWrite &write_entry(LineSegment &segment, std::uint64_t offset);
   void grow_writes();
   void settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen);
@@ -192,14 +200,14 @@ class SoftwareThread : public detail::LineAccess {
   AbortCause cause_ = AbortCause::kNone;
   AbortStatus status_{};
   Policy policy_;
-  std::uint32_t attempt_ = 0;
+  std::uint32_t attempt_ = 0, reads_max_ = kNoLimit;
   std::uint64_t age_ = 0, stamp_ = 0, instance_ = 0;  // instance_: number in the context's status
   const LineWord *blocked_on_ = nullptr;  // a locked line that made the commit let go, for the wait afterwards
   std::uint64_t blocked_seen_ = 0, blocked_removals_ = 0;  // the word as it was, and LineMemory::removals() then
   LineSegment *segment_ = nullptr;                         // used last; LineAccess names it while `bytes` is not 0
   std::uint32_t mappings_seen_ = 0;                        // of it, when it was
   std::uint64_t window_begin_ = 0, window_bytes_ = 0;      // of it, that LineAccess then names
-  std::vector<detail::LineSeen> log_;
+  std::vector<const LineWord *> log_;
   std::vector<LocalWrite> writes_;
   LineTable write_index_;
   std::uint64_t write_filter_ = 0;  // bit (line % 64): maybe in write_index_

@@ -91,7 +91,7 @@ void SoftwareThread::use(LineSegment &segment, std::uint64_t offset) noexcept {
   home_minus_view = reinterpret_cast<std::uintptr_t>(segment.home) - segment.view;
   words = segment.words + window_begin_ / kLineBytes;
   bytes = is_limited_ || !writes_.empty() ? 0 : window_bytes_;
-  line = detail::kNoLine;
+  last = detail::kNoLine;
 }
 
 void SoftwareThread::look_again() noexcept {
@@ -99,7 +99,7 @@ void SoftwareThread::look_again() noexcept {
   if (segment_->bytes.load(std::memory_order_acquire) != 0) return use(*segment_, 0);
   segment_ = nullptr;
   bytes = 0;
-  line = detail::kNoLine;
+  last = detail::kNoLine;
 }
 
 // REQUIRES: loads take blocks. Throws when there is none.
@@ -154,21 +154,22 @@ std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offs
     }
     const std::uint64_t value = load_bytes(segment.home + offset, size);
     if (word.load(std::memory_order_relaxed) != seen) continue;
-    note_read(&word, seen);
+    note_read(&word);
     return value;
   }
 }
 
-void SoftwareThread::note_read(const LineWord *word, std::uint64_t seen) {
-  if (log_top->word == word) return;
+void SoftwareThread::note_read(const LineWord *word) {
+  if (*log_top == word) return;
   if (log_top == log_end) {
     const auto used = static_cast<std::size_t>(log_top - log_.data());
+    if (used == reads_max_) fail(AbortCause::kCapacity);
     log_.resize(2 * log_.size());
     log_top = log_.data() + used;
-    log_end = log_.data() + log_.size() - 1;
+    set_log_end();
   }
-  *++log_top = {word, seen};
-  line = detail::kNoLine;
+  *++log_top = word;
+  last = detail::kNoLine;
 }
 
 // Does something about a line that cannot be read at this snapshot as it is. Throws when nothing helps.
@@ -247,7 +248,7 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   write_index_.insert(reinterpret_cast<std::uintptr_t>(word), index);
   writes_.push_back({word, segment.home + line_offset, &segment});
   bytes = 0;  // from now on loads look into the redo log first
-  line = detail::kNoLine;
+  last = detail::kNoLine;
   return entry;
 }
 

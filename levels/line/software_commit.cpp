@@ -196,14 +196,14 @@ void SoftwareThread::release_lines(std::size_t count) noexcept {
 
 bool SoftwareThread::is_valid_at_commit() const noexcept {
   if (stamp_ == rv + 1) return true;  // nobody has stamped since: nothing that was read can have changed
-  for (const detail::LineSeen *entry = log_.data() + 1; entry <= log_top; ++entry) {
+  for (const LineWord *const word : reads()) {
     // acquire: keeps the look behind line-stamp, after which whoever overwrites the line stamps
-    const std::uint64_t now = entry->word->load(std::memory_order_acquire);
-    if (now == entry->seen) continue;
+    const std::uint64_t now = word->load(std::memory_order_acquire);
+    if (now <= rv) continue;
     if (now != locked_by(number_)) return false;
-    const std::uint32_t index = write_index_.find(reinterpret_cast<std::uintptr_t>(entry->word));
+    const std::uint32_t index = write_index_.find(reinterpret_cast<std::uintptr_t>(word));
     // relaxed: stored by this thread
-    if (context_->writes[index].before.load(std::memory_order_relaxed) != entry->seen) return false;
+    if (context_->writes[index].before.load(std::memory_order_relaxed) > rv) return false;
   }
   return true;
 }

@@ -110,6 +110,10 @@ Errc heap_bind_address(std::byte *base, std::uint64_t view_address) noexcept {
   return Errc::kOk;
 }
 
+bool heap_is_bound(const std::byte *base) noexcept {
+  return reinterpret_cast<const HeaderV1 *>(base)->view_address != 0;
+}
+
 bool heap_is_formatted(const std::byte *base) noexcept {
   std::uint64_t magic = 0;
   std::memcpy(&magic, base, sizeof magic);

@@ -58,6 +58,9 @@ struct HeapContext {
 // are followed. Not for relocatable segments. Writes on the first call only. REQUIRES: heap_verify() found it right.
 [[nodiscard]] Errc heap_bind_address(std::byte *base, std::uint64_t view_address) noexcept;
 
+// Does the header name an address? REQUIRES: heap_verify() found it right.
+[[nodiscard]] bool heap_is_bound(const std::byte *base) noexcept;
+
 // True when the first eight bytes say so. REQUIRES: 8 readable bytes.
 [[nodiscard]] bool heap_is_formatted(const std::byte *base) noexcept;
 

@@ -26,7 +26,6 @@ AT_PAGES = [
     ("self", r"pid \d+ \".*\", update \d+ at snapshot \d+"),
     ("memory.participants_[1]", r"pid \d+ \".*\", query \d+ at snapshot \d+"),
     ("record", r"at level 2, residents by slot modulo 64: \{0, 2\}"),
-    ("seen", r"line word 0x0, U: level 2 has it, version 9 when read"),
     ("$tmh_line_word(0x8000000000000003)", r"W: locked by context 3"),
     ("$tmh_line_word(7)", r"unlocked, version 7"),
 ]

@@ -70,7 +70,6 @@ int main(int argc, char **argv) {
   tmh::hierarchy::DirectoryRecord record{};
   record.level.store(tmh::hierarchy::PageLevel::kPages);
   record.residents.store(0b101);
-  const tmh::detail::LineSeen seen{nullptr, tmh::line::kUpper | 9};
   domain.begin();
   cell->value += 1;
   stop_at_pages(engine);
@@ -79,5 +78,5 @@ int main(int argc, char **argv) {
               static_cast<const void *>(&meta), static_cast<const void *>(&record));
   ::close(go[1]);
   ::waitpid(child, nullptr, 0);
-  return seen.word == nullptr ? 0 : 1;
+  return 0;
 }

@@ -30,6 +30,16 @@ Slot *Board::slot(history::Cell cell) const noexcept {
   return reinterpret_cast<Slot *>(segments_[page % 2].data() + page / 2 * kPageBytes + kOffsets[cell / kPages]);
 }
 
+const Site *Player::site_of_next() {
+  if (where_ == PlaysAt::kOnlyLines) return &board_.only_lines_site();
+  if (board_.is_hybrid() && where_ != PlaysAt::kOnlyPages) {
+    const auto choice = where_ == PlaysAt::kFirstLines ? 0 : random_() % 8;
+    if (choice < 3) return &board_.line_site();
+    if (choice < 5) return &board_.adaptive_site();
+  }
+  return prefers_thread_views_ && random_() % 4 != 0 ? &board_.page_site() : nullptr;
+}
+
 void Player::jostle() {
   constexpr std::uint32_t kOneAccessIn = 16;      // most instances meet another one, some run through
   constexpr std::uint64_t kPatienceNs = 500'000;  // the others may wait as well, or be dead

@@ -98,7 +98,8 @@ class Player {
 
  private:
   template <class Body>
-  Status attempt_at(const Site &site, const Body &body);
+  Status attempt_at(const Site &site, history::Kind kind, const Body &body);
+  [[nodiscard]] const Site *site_of_next();  // null: of none
   void jostle();
   [[nodiscard]] history::RanAt where_it_runs() const;
   void attempt_ended(Status status) {
@@ -117,12 +118,13 @@ class Player {
   bool must_commit_ = false;
 };
 
-// As atomically(site, body), until it commits or gives up; each attempt is recorded from before its begin.
+// As atomically(site, body) or query(site, body), until it commits or gives up; each attempt is recorded from before its begin.
 template <class Body>
-Status Player::attempt_at(const Site &site, const Body &body) {
-  tmh::detail::Attempts attempts(site);
+Status Player::attempt_at(const Site &site, history::Kind kind, const Body &body) {
+  using Kind = tmh::detail::Attempts::Kind;
+  tmh::detail::Attempts attempts(site, kind == history::Kind::kQuery ? Kind::kQuery : Kind::kUpdate);
   for (std::uint32_t attempt = 0;; ++attempt) {
-    lane_.begin(history::Kind::kUpdate, attempt);
+    lane_.begin(kind, attempt);
     attempts.begin();
     bool committed = false;
     try {
@@ -150,13 +152,7 @@ Status Player::attempt_at(const Site &site, const Body &body) {
 
 template <class Body>
 Status Player::attempt(const Body &body) {
-  if (where_ == PlaysAt::kOnlyLines) return attempt_at(board_.only_lines_site(), body);
-  if (board_.is_hybrid() && where_ != PlaysAt::kOnlyPages) {
-    const auto choice = where_ == PlaysAt::kFirstLines ? 0 : random_() % 8;
-    if (choice < 3) return attempt_at(board_.line_site(), body);
-    if (choice < 5) return attempt_at(board_.adaptive_site(), body);
-  }
-  if (prefers_thread_views_ && random_() % 4 != 0) return attempt_at(board_.page_site(), body);
+  if (const Site *site = site_of_next(); site != nullptr) return attempt_at(*site, history::Kind::kUpdate, body);
   lane_.begin(history::Kind::kUpdate);
   domain().begin();
   Status status = Status::kAborted;
@@ -189,14 +185,9 @@ void Player::update(const Body &body) {
 
 template <class Body>
 void Player::query(const Body &body) {
-  if (where_ == PlaysAt::kOnlyLines) return static_cast<void>(attempt_at(board_.only_lines_site(), body));
-  if (prefers_thread_views_ && random_() % 4 != 0) {
-    lane_.begin(history::Kind::kQuery);
-    tmh::query(board_.page_site(), body);
-    lane_.end(history::Outcome::kCommitted);
-    attempt_ended(Status::kCommitted);
-    return;
-  }
+  // A query of a site that may not leave level 1 does when it has to.
+  const auto kind = where_ == PlaysAt::kOnlyLines ? history::Kind::kUpdate : history::Kind::kQuery;
+  if (const Site *site = site_of_next(); site != nullptr) return static_cast<void>(attempt_at(*site, kind, body));
   lane_.begin(history::Kind::kQuery);
   domain().begin_query();
   try {

@@ -178,7 +178,7 @@ std::vector<Tally> ways(const Account &account, const Statement &last, bool is_c
   if (last.is_committed || (last.is_aborted && last.begun == RanAt::kPages)) return {said};
   std::vector<Tally> all = {said};
   if (last.begun == RanAt::kUnknown || last.begun == RanAt::kHardware) {  // in RTM everything is undone
-    const bool may_run_at_lines = account.context != Account::kNoContext && account.is_hardware == 0 && !last.is_query;
+    const bool may_run_at_lines = account.context != Account::kNoContext && account.is_hardware == 0;
     all.push_back(began_and_died(said, true));
     if (may_run_at_lines) all.push_back(began_and_died(said, false));
     if (last.is_escalated) all.push_back(said.with(escalation_count(last.reason), kMinusOne));
@@ -193,7 +193,11 @@ std::vector<Tally> ways(const Account &account, const Statement &last, bool is_c
   if (last.phase == Phase::kEnding && is_committed)
     return {at_pages ? said.with(Count::kCommits) : said.with(LineCount::kCommits)};
   all = {died_at(said, at_pages)};
-  if (!at_pages) return all;
+  if (!at_pages) {
+    // Values do not tell of a query.
+    if (last.is_query && last.phase == Phase::kEnding) all.push_back(said.with(LineCount::kCommits));
+    return all;
+  }
   // Level 2 counts before it says so.
   if (last.phase == Phase::kGivingUp) all.push_back(said.with(abort_count(AbortCause::kUser)));
   if (last.phase != Phase::kEnding) return all;

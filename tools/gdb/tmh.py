@@ -62,10 +62,6 @@ def where(value):
     return f"segment {at >> 48} + {at & ((1 << 48) - 1):#x}"
 
 
-def line_seen(value):
-    return f"line word {int(value['word']):#x}, {line_word_text(number(value['seen']))} when read"
-
-
 def local_page(value):
     bits = number(value["lists"])
     lists = [name for bit, name in ((1, "kept"), (2, "private"), (4, "fresh"), (32, "resident")) if bits & bit]
@@ -186,7 +182,7 @@ class LineContext(gdb.Function):
 
 def make():
     printers = gdb.printing.RegexpCollectionPrettyPrinter("tmh")
-    for name, text in (("storage::PageId", page_id), ("line::Where", where), ("detail::LineSeen", line_seen), ("page::LocalPage", local_page),
+    for name, text in (("storage::PageId", page_id), ("line::Where", where), ("page::LocalPage", local_page),
                        ("hierarchy::DirectoryRecord", directory_record), ("page::PageMeta", page_meta), ("page::VersionHead", version_head),
                        ("storage::Participant", participant), ("line::SoftwareThread", software_thread)):
         printers.add_printer(name, f"^tmh::{name}$", lambda value, text=text: Text(value, text))

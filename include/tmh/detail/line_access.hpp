@@ -3,7 +3,9 @@
 // Shape:     plain words, one object per thread and level. Level 1: filled by levels/line/software.h, which alone changes them elsewhere. Level 2
 //            in a view of the thread's own: by hierarchy/thread_views.h; there are no line words, and an access is a plain one elsewhere.
 // Invariant: while `bytes` is not 0, the instance has written nothing, and every logged line was unlocked, not U and not newer than `rv`
-//            when it was read. What needs more (own writes, other segments, a capacity model, an aborted instance) sets `bytes` to 0.
+//            when it was read. Such a line is unchanged as long as its word is not above `rv`: who changes it locks it, and stamps later
+//            than `rv`. So the log names words, not what they were. What needs more (own writes, other segments, a capacity model, an aborted
+//            instance) sets `bytes` to 0.
 // Ordering:  see line_load(). The words are those of levels/line/layout.h: bit 63 locked, bit 62 U, else the version.
 // Contexts:  of the thread that runs the instance. NOT async-signal-safe.
 // Source:    Dice, Shalev, Shavit, Transactional Locking II, 2006 (read, with the word before and after); Riegel, Felber, Fetzer, A Lazy
@@ -22,26 +24,23 @@ namespace tmh::detail {
 using LineWord = std::atomic<std::uint64_t>;
 static_assert(sizeof(LineWord) == 8 && LineWord::is_always_lock_free);
 
-// A line that was read, and its word at that time.
-struct LineSeen {
-  const LineWord *word;
-  std::uint64_t seen;
-};
-
 // Far from every address, the first ones included: an access through a null pointer is not one to this line.
 inline constexpr std::uintptr_t kNoLine = std::uintptr_t{1} << 63;
 
-struct LineAccess {
-  std::uintptr_t line = kNoLine;       // the line read last, in the view; kNoLine: every access takes a longer way
-  LineSeen last{};                     // what log_top holds, too: the shortest way needs no look at the log
-  std::uintptr_t view = 0;             // the segment used last: its view,
-  std::uint64_t bytes = 0;             // its size, 0: every access takes the long way,
-  std::uintptr_t home_minus_view = 0;  // modulo 2^64; level 2: the thread's view minus the process's,
-  const LineWord *words = nullptr;     // its line words; level 2: null
-  std::uint64_t rv = 0;                // snapshot: a value of the line clock
-  LineSeen *log_top = nullptr;         // newest entry; the first one is a mark that names no line
-  LineSeen *log_end = nullptr;         // last entry that there is room for
-  bool is_in_pages = false;            // an instance of level 2 in the thread's own view
+// Aligned: what nearly all accesses need is on one cache line of this thread's.
+struct alignas(64) LineAccess {
+  std::uintptr_t last =
+      kNoLine;  // an address in the line read last, in the view; kNoLine: every access takes a longer way
+  const LineWord *last_word = nullptr;  // its word: *log_top, too, but the shortest way needs no look at the log
+  std::uintptr_t view = 0;              // the segment used last: its view,
+  std::uint64_t bytes = 0;              // level 1: its size; 0: every access takes the long way,
+  std::uintptr_t home_minus_view = 0;   // modulo 2^64; level 2: the thread's view minus the process's,
+  const LineWord *words = nullptr;      // level 1: its line words
+  std::uint64_t rv = 0;                 // snapshot: a value of the line clock
+  const LineWord **log_top = nullptr;   // newest entry; the first one is a mark that names no line
+  const LineWord **log_end = nullptr;   // last entry that there is room for
+  std::uint64_t page_bytes = 0;         // level 2: the size of the segment used last
+  bool is_in_pages = false;             // an instance of level 2 in the thread's own view
 };
 
 // What ends an attempt in the middle of its body. Not a std::exception: `catch (const std::exception &)` must not swallow it; a body that
@@ -68,38 +67,45 @@ template <class T>
 [[nodiscard]] inline T line_load(LineAccess &access, const T *address) {
   static_assert(kIsLineWord<T>);
   const auto at = reinterpret_cast<std::uintptr_t>(address);
-  if (at - access.line < 64) [[likely]] {
+  const auto load_home = [&] {
+    // acquire: pairs with the releases of line-write-back and of a page sent home; who sees such data sees lock, U or a newer word later.
+    return std::atomic_ref<T>(*reinterpret_cast<T *>(at + access.home_minus_view)).load(std::memory_order_acquire);
+  };
+  const auto load_long = [&] {
+    return std::bit_cast<T>(static_cast<UnsignedOf<sizeof(T)>>(line_load_long(access, address, sizeof(T))));
+  };
+  if ((at ^ access.last) < 64) {
     // The line read last. Its word was looked at before, so one look after the load is enough: words never come back, but for those of a
-    // committer that let go without having stored. acquire: the word is loaded after the data.
-    const T value =
-        std::atomic_ref<T>(*reinterpret_cast<T *>(at + access.home_minus_view)).load(std::memory_order_acquire);
-    if (access.last.word->load(std::memory_order_relaxed) == access.last.seen) [[likely]]
-      return value;
-  } else if (const std::uintptr_t offset = at - access.view; offset < access.bytes) [[likely]] {
-    if (access.words == nullptr) return *reinterpret_cast<const T *>(at + access.home_minus_view);
-    const LineWord *const word = access.words + offset / 64;
-    // acquire: pairs with the release of line-unlock; who sees version v sees the data written back before it.
-    const std::uint64_t seen = word->load(std::memory_order_acquire);
-    // acquire: pairs with the releases of line-write-back and of a page sent home; who sees such data sees lock, U or a newer word below.
-    const T value =
-        std::atomic_ref<T>(*reinterpret_cast<T *>(at + access.home_minus_view)).load(std::memory_order_acquire);
-    LineSeen *const top = access.log_top + 1;
-    if (word->load(std::memory_order_relaxed) == seen && seen <= access.rv && top <= access.log_end) [[likely]] {
-      *top = {word, seen};
-      access.last = {word, seen};
-      access.log_top = top;
-      access.line = at & ~std::uintptr_t{63};
-      return value;
-    }
+    // committer that let go without having stored.
+    const T value = load_home();
+    if (access.last_word->load(std::memory_order_relaxed) > access.rv) [[unlikely]]
+      return load_long();
+    return value;
   }
-  return std::bit_cast<T>(static_cast<UnsignedOf<sizeof(T)>>(line_load_long(access, address, sizeof(T))));
+  const std::uintptr_t offset = at - access.view;
+  if (offset >= access.bytes) [[unlikely]] {
+    if (offset < access.page_bytes) return *reinterpret_cast<const T *>(at + access.home_minus_view);
+    return load_long();
+  }
+  const LineWord *const word = access.words + offset / 64;
+  // acquire: pairs with the release of line-unlock; who sees version v sees the data written back before it.
+  const std::uint64_t seen = word->load(std::memory_order_acquire);
+  const T value = load_home();
+  const LineWord **const top = access.log_top + 1;
+  if (seen > access.rv || word->load(std::memory_order_relaxed) != seen || top > access.log_end) [[unlikely]]
+    return load_long();
+  *top = word;
+  access.last_word = word;
+  access.log_top = top;
+  access.last = at;
+  return value;
 }
 
 template <class T>
 inline void line_store(LineAccess &access, T *address, const T &value) {
   static_assert(kIsLineWord<T>);
   const auto at = reinterpret_cast<std::uintptr_t>(address);
-  if (access.words == nullptr && at - access.view < access.bytes) {
+  if (access.page_bytes != 0 && at - access.view < access.page_bytes) {
     *reinterpret_cast<T *>(at + access.home_minus_view) = value;
     return;
   }
