@@ -58,13 +58,13 @@ void Attempts::left_by_force() noexcept {
       const bool is_doomed = line_run.thread->is_doomed();
       line_run.depth = 0;
       line_run.thread->abandon();
+      count_undone_at_lines(is_doomed ? line_run.thread->cause() : AbortCause::kUser);
       leave_lines();
-      site.record({ticks_, timed_count_}, LatencyLevel::kLines,
-                  is_doomed ? line_run.thread->cause() : AbortCause::kUser);
       return run_actions(false);
     }
     case RunsAt::kPages:
       if (site.domain().depth() == 0) return;
+      count_recalls();
       (void)site.domain().abort();
       run_actions(false);
       site.add(SiteCount::kPageTicks, platform::ticks() - ticks_);

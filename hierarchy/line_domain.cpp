@@ -29,6 +29,7 @@ namespace {
 constexpr std::uint64_t kBudgetNs = 500'000;
 constexpr long kPauseNsMin = 5'000, kPauseNsMax = 100'000;
 constexpr std::uint64_t kLookPeriodNs = 100'000'000;  // as the engine's: DESIGN 8 allows a second
+constexpr std::uint64_t kRetryNs = 100'000'000;       // a thread that got no context looks again after this time
 
 std::atomic<std::uint64_t> serials{0};
 // By serial: a thread that ends asks whether its domain is still there. Never gone: the last domain may belong to a static object that was
@@ -38,6 +39,13 @@ struct Living {
   std::map<std::uint64_t, LineDomain *> domains;
 };
 Living &living() { return platform::ProcessObject<Living>::here(); }
+
+// A thread that found all contexts taken, which takes a look at each.
+struct Refused {
+  std::uint64_t serial = 0, retry_ns = 0;
+  Errc why = Errc::kOk;
+};
+constinit thread_local Refused last_refused;
 
 struct ThreadsHere {
   std::vector<ThreadOf> all;
@@ -164,9 +172,16 @@ line::SoftwareThread *LineDomain::find_thread(Errc *error) noexcept {
     last_used = entry;
     return entry.thread;
   }
+  if (last_refused.serial == serial_ && platform::coarse_ns() < last_refused.retry_ns) {
+    *error = platform::fail(last_refused.why, "no context of level 1 was free");
+    return nullptr;
+  }
   auto made = std::make_unique<line::SoftwareThread>(lines_, *this, line_log_.get());
   *error = made->attach(slot_, memory_.participant(slot_).incarnation.load(std::memory_order_relaxed));
-  if (*error != Errc::kOk) return nullptr;
+  if (*error != Errc::kOk) {
+    last_refused = {serial_, platform::coarse_ns() + kRetryNs, *error};
+    return nullptr;
+  }
   last_used = {serial_, made.get()};
   here.all.push_back(last_used);
   const std::scoped_lock guard(threads_mutex_);

@@ -64,8 +64,8 @@ void make_word() {
   WordOfThread &own =
       platform::ThreadObject<WordOfThread>::here();  // destructors of thread_local objects may run instances
   const std::scoped_lock guard(words().mutex);
-  own.where = LineUsers::where_here = made.get();
-  words().all.push_back(std::move(made));
+  words().all.push_back(std::move(made));  // first: it may throw
+  own.where = LineUsers::where_here = words().all.back().get();
 }
 
 bool anybody_in(std::uint64_t serial) {

@@ -137,9 +137,9 @@ void Attempts::sleep_at_lines() {
   } catch (const std::bad_alloc &) {
     no_memory = std::current_exception();
   }
+  count_undone_at_lines(AbortCause::kUser);
   leave_lines();
   run_actions(false);
-  site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
   if (no_memory != nullptr) std::rethrow_exception(no_memory);
   attempts_ = 0;  // it has not failed
   reads->await_change(site_.impl_->domain());

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <new>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -106,6 +109,17 @@ void require_instance(const char *call) {
   raise(Errc::kEndWithoutBegin);
 }
 
+namespace {
+// Of the instance's end, which is told after its actions. No memory for it: then what they leave.
+std::optional<std::string> failure_to_keep() noexcept {
+  try {
+    return platform::failure_detail();
+  } catch (const std::bad_alloc &) {
+    return {};
+  }
+}
+}  // namespace
+
 void run_actions(bool committed) {
   if (!has_actions) [[likely]]
     return;
@@ -113,7 +127,9 @@ void run_actions(bool committed) {
   const Actions due = take_actions();
   const LastInstance last = last_instance;
   const page::Engine::ReadSet reads = page_reads;
+  std::optional<std::string> failure = failure_to_keep();
   for (const auto &action : committed ? due.on_commit : due.on_abort) action();
+  if (failure) (void)platform::fail(Errc::kOk, *std::move(failure));
   last_instance = last;
   page_reads = reads;
 }
@@ -178,6 +194,21 @@ void Attempts::start_timing() noexcept {
 // Of one at level 1; it stands for others as one that commits does.
 void Attempts::count_time_of_failed() noexcept {
   if (timed_count_ != 0) site_.impl_->add_line_ticks({ticks_, timed_count_});
+}
+
+// Before its actions, which may run other instances.
+void Attempts::count_undone_at_lines(AbortCause cause) noexcept {
+  SiteImpl &site = *site_.impl_;
+  count_granted(site);
+  count_time_of_failed();
+  site.record({ticks_, timed_count_}, LatencyLevel::kLines, cause);
+}
+
+// REQUIRES: it runs at level 2 still, and is about to end.
+void Attempts::count_recalls() noexcept {
+  SiteImpl &site = *site_.impl_;
+  if (const std::uint64_t taken = recalls_of(site.domain()) - recalls_before_; taken != 0)
+    site.add(SiteCount::kRecalls, taken);
 }
 
 // REQUIRES: this thread runs an instance. Subsumed in it, at whatever level.
@@ -250,16 +281,20 @@ void Attempts::begin() {
   begin_lines();
 }
 
+// Level 2 needs none. Not counted as an escalation: contexts count them.
+void Attempts::begin_without_context(Errc why) {
+  if (kind_ == Kind::kUpdate && site_.impl_->escalation().kind == EscalationKind::kNever) raise(why);
+  escalated_ = true;
+  begin_pages();
+}
+
 inline void Attempts::begin_lines() {
   DomainImpl &domain = site_.impl_->domain();
-  runs_at_ = RunsAt::kLines;
   Errc error = Errc::kOk;
   line::SoftwareThread *thread = domain.lines()->thread(&error);
-  if (thread == nullptr) {
-    if (kind_ == Kind::kUpdate) raise(error);
-    escalated_ = true;  // a query needs no context
-    return begin_pages();
-  }
+  if (thread == nullptr) [[unlikely]]
+    return begin_without_context(error);
+  runs_at_ = RunsAt::kLines;
   start_timing();
   unwinds = Unwinds::kFailed;
   line_run = {domain.lines(), thread, 1};
@@ -304,8 +339,7 @@ bool Attempts::end() {
         failed_in_thread_view();
         return false;
       }
-      if (const std::uint64_t taken = recalls_of(domain) - recalls_before_; taken != 0)
-        site.add(SiteCount::kRecalls, taken);
+      count_recalls();
       if (const Errc error = domain.end(kind_ == Kind::kQuery, &status, durability_); error != Errc::kOk) {
         run_actions(status == Status::kCommitted);
         raise(error);
@@ -362,6 +396,7 @@ void Attempts::leave_outer() {
 // The body has asked for what a thread's view does not have: once more, on the process's.
 void Attempts::failed_in_thread_view() {
   SiteImpl &site = *site_.impl_;
+  count_recalls();
   (void)site.domain().abort(AbortCause::kNeedsPages);
   run_actions(false);
   site.add(SiteCount::kPageTicks, platform::ticks() - ticks_);
@@ -386,9 +421,9 @@ void Attempts::unwound() {
 void Attempts::begin_again_at_lines() {
   const LineRun run = line_run;
   const std::function<void()> before = std::move(actions_here().before_next);
+  count_undone_at_lines(AbortCause::kUser);
   leave_lines();
   run_actions(false);
-  site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
   try {
     before();
   } catch (const Error &) {
@@ -413,7 +448,9 @@ void Attempts::retried(const RetryNow &why) {
   }
   Status status{};
   (void)domain.validate(&status);
+  count_recalls();
   (void)domain.abort();
+  site_.impl_->add(SiteCount::kPageTicks, platform::ticks() - ticks_);
   run_actions(false);
   if (status == Status::kFailed)
     domain.backoff();  // what it has seen may have been overwritten before: nothing need change any more
@@ -440,8 +477,8 @@ bool Attempts::threw() {
       }
       line_run.depth = 0;
       line_run.thread->abandon();
+      count_undone_at_lines(AbortCause::kUser);
       leave_lines();
-      site_.impl_->record({ticks_, timed_count_}, LatencyLevel::kLines, AbortCause::kUser);
       run_actions(false);
       return true;
     case RunsAt::kPages:
@@ -454,6 +491,7 @@ bool Attempts::threw() {
   }
   Status status{};
   (void)domain.validate(&status);
+  count_recalls();
   (void)domain.abort();
   run_actions(false);
   site_.impl_->add(SiteCount::kPageTicks, platform::ticks() - ticks_);
@@ -472,14 +510,13 @@ void Attempts::failed_at_lines() {
   run.no_room = cause != AbortCause::kNoSpace ? Errc::kOk
                 : thread.error() != Errc::kOk ? thread.error()
                                               : Errc::kDiskFull;
+  count_undone_at_lines(cause);
+  site.add(SiteCount::kLineAborts, 1);
+  site.add(count_of(cause), 1);
   leave_lines();
   run_actions(false);
   enter_lines();  // an action, or another thread, may have closed the domain, and its threads of level 1 with it
   line_run = run;
-  count_granted(site);
-  site.add(SiteCount::kLineAborts, 1);
-  count_time_of_failed();
-  site.record({ticks_, timed_count_}, LatencyLevel::kLines, cause);
   // Level 2 did not give a page back within the budget; as one of its instances this one needs nobody's answer.
   const bool fits_later = cause == AbortCause::kCapacity && line::has(status, line::kStatusRetry);  // a snapshot there
   const bool refused = fits_later || (cause == AbortCause::kCrossLevel && !line::has(status, line::kStatusRetry));
@@ -487,7 +524,6 @@ void Attempts::failed_at_lines() {
   // A query that has stored: level 2 says where.
   const bool needs_pages =
       cause == AbortCause::kNeedsPages || cause == AbortCause::kNoSpace || cause == AbortCause::kQueryWrote;
-  site.add(count_of(cause), 1);
   (void)goes_on_at_lines(cause == AbortCause::kCapacity && !fits_later, needs_pages, refused,
                          cause == AbortCause::kValidation);
   leave_lines();

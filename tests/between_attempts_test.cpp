@@ -10,15 +10,19 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include <tmh/tmh.hpp>
 
-#include "levels/line/layout.h"
+#include "hierarchy/line_users.h"
+#include "levels/line/line_memory.h"
 #include "tests/support/children.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/stage.h"
@@ -177,6 +181,36 @@ TEST_F(BetweenAttemptsTest, RetryAtLevelOneWithoutMemoryEndsTheInstanceWithItsAc
   EXPECT_EQ(commits, 1);
 }
 
+// So many threads at once that the list of their words must grow for some.
+TEST(LineUsersTest, ThreadWithoutMemoryForItsWordIsNowhere) {
+  constexpr int kThreads = 64;
+  detail::LineUsers users;
+  std::atomic<int> failures{0}, arrived{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int allocation = 0; allocation < 2; ++allocation) {
+        new_failure.after = allocation;
+        try {
+          users.enter();
+          new_failure.after = -1;
+        } catch (const std::bad_alloc &) {
+          ++failures;
+          EXPECT_EQ(detail::LineUsers::where_here, nullptr);
+        }
+        EXPECT_EQ(users.is_inside(), detail::LineUsers::where_here != nullptr);
+        detail::LineUsers::leave();
+      }
+      users.enter();
+      EXPECT_TRUE(users.is_inside());
+      detail::LineUsers::leave();
+      for (++arrived; arrived < kThreads;) std::this_thread::yield();
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_GT(failures, kThreads) << "none of them while the list grew";
+}
+
 // It waits, and then sees a later snapshot. Nested, the outer instance does.
 TEST_F(BetweenAttemptsTest, RetryInAQueryWaitsForALaterSnapshot) {
   expect_child("waits", [&] {
@@ -242,6 +276,106 @@ TEST_F(BetweenAttemptsTest, UpdateThatMayNotEscalateOutlivesALongQuery) {
     updates.join();
     EXPECT_GT(site.report().line_aborts, 0U);
     EXPECT_EQ(committed(0), kUpdates);
+  });
+}
+
+// Whatever ends an attempt, and whatever its actions run in between: a site's report tells of its own pages, and of all of them.
+TEST_F(BetweenAttemptsTest, PagesThatAnAttemptMovedAreItsSites) {
+  expect_child("counts", [&] {
+    open("1KiB/1/64,read=4");
+    const Site above(domain_, "above", "always"), other(domain_, "other", "never");
+    const auto recall = [&] { atomically(above, [&] { ++word(0); }); };
+    std::uint64_t recalls = 0;
+    const auto expect_release = [&](const char *name, const std::function<void(const Site &)> &run) {
+      recall();
+      EXPECT_EQ(above.report().recalls, ++recalls) << name;
+      const Site site(domain_, name, "on-capacity");
+      run(site);
+      EXPECT_EQ(site.report().releases, 1U) << name;
+      EXPECT_EQ(other.report().releases, 0U) << name;
+    };
+    expect_release("throws", [&](const Site &site) {
+      EXPECT_THROW(atomically(site,
+                              [&] {
+                                ++word(0);
+                                throw std::runtime_error("not now");
+                              }),
+                   std::runtime_error);
+      atomically(other, [&] { ++word(1); });
+    });
+    expect_release("waits", [&](const Site &site) {
+      atomically(site, [&] {
+        on_abort([&] { atomically(other, [&] { ++word(0); }); });
+        if (word(0) == 1) retry();
+      });
+    });
+    expect_release("fails", [&](const Site &site) {
+      atomically(site, [&] {
+        on_abort([&] { atomically(other, [&] { ++word(1); }); });
+        for (std::uint64_t page = 0; page < kPages; ++page) ++word(page);
+      });
+      recalls += site.report().recalls;
+      EXPECT_EQ(site.report().recalls, kPages);
+    });
+    EXPECT_EQ(domain_.counters().releases, 3U);
+    // Of a body that ends by an exception at level 2.
+    const Site throws(domain_, "throws above", "always");
+    atomically(other, [&] { ++word(2); });
+    EXPECT_THROW(atomically(throws,
+                            [&] {
+                              ++word(2);
+                              throw std::runtime_error("not now");
+                            }),
+                 std::runtime_error);
+    EXPECT_EQ(throws.report().recalls, 1U);
+    EXPECT_EQ(domain_.counters().recalls, recalls + 1);
+  });
+}
+
+// At the end of a query that stored, and of an update that found the disk full, the error is told after them.
+TEST_F(BetweenAttemptsTest, ActionThatFailsDoesNotChangeWhatAnErrorSays) {
+  open();
+  const Site site(domain_, "stores");
+  char at[32];
+  std::snprintf(at, sizeof at, "%p", static_cast<const void *>(&word(3)));
+  const auto body = [&] {
+    const auto fails = [&] {
+      std::error_code error;
+      EXPECT_TRUE(domain_.unmap("nowhere.raw", error));
+    };
+    on_commit(fails);
+    on_abort(fails);
+    word(3).store(1);
+  };
+  for (const bool at_site : {false, true}) {
+    try {
+      at_site ? query(site, body) : query(domain_, body);
+      ADD_FAILURE() << "a query stored";
+    } catch (const Error &error) {
+      EXPECT_EQ(error.errc(), Errc::kQueryWrote);
+      EXPECT_NE(std::string(error.what()).find(at), std::string::npos) << error.what();
+    }
+  }
+}
+
+// Level 2 has room for many more threads.
+TEST_F(BetweenAttemptsTest, ThreadWithoutAContextRunsAtPagesUntilThereIsOne) {
+  expect_child("goes on", [&] {
+    open();
+    const Site site(domain_, "goes on", "after-n=8"), never(domain_, "never", "never");
+    line::LineMemory others;
+    bool found = false;
+    ASSERT_EQ(others.open(folder_.path(), &found), Errc::kOk);
+    std::vector<std::uint32_t> taken(line::kContextsMax);
+    for (std::uint32_t &number : taken) ASSERT_EQ(others.take_context(0, 1, &number), Errc::kOk);
+    for (int i = 0; i < 3; ++i) atomically(site, [&] { ++word(0); });
+    EXPECT_EQ(site.report().page_commits, 3U);
+    expect_error(Errc::kTooManyParticipants, [&] { atomically(never, [] {}); });
+    for (const std::uint32_t number : taken) others.give_back(number);
+    set_elsewhere(site, 1, 1);
+    EXPECT_EQ(site.report().line_commits, 1U);
+    EXPECT_EQ(committed(0), 3U);
+    EXPECT_EQ(committed(1), 1U);
   });
 }
 

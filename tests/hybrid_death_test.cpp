@@ -29,14 +29,18 @@ DomainOptions hybrid(CrossPolicy cross = {}) {
   return options;
 }
 
-Segment map(const Domain &domain, const std::string &file) {
+Segment map(const Domain &domain, const std::string &file, std::uint64_t pages = 4) {
   SegmentOptions raw;
   raw.layout = Layout::kRaw;
-  raw.size_bytes = raw.max_bytes = 4 * kPageBytes;
+  raw.size_bytes = pages * kPageBytes;
+  raw.max_bytes = 4 * kPageBytes;
   return domain.map(file, raw);
 }
 
-field<std::uint64_t> &word(const Segment &segment) { return *reinterpret_cast<field<std::uint64_t> *>(segment.data()); }
+// The first one of a page.
+field<std::uint64_t> &word(const Segment &segment, std::uint64_t page = 0) {
+  return *reinterpret_cast<field<std::uint64_t> *>(segment.data() + page * kPageBytes);
+}
 
 std::uint64_t committed(const Domain &domain, const Segment &segment) {
   return query(domain, [&] { return word(segment).load(); });
@@ -98,6 +102,29 @@ TEST_F(HybridDeathTest, MoveThatAnHeirCouldNotEndIsEndedByWhoeverAsks) {
     const Domain domain = Domain::open(folder_.path(), hybrid());
     const Segment other = map(domain, "other.raw");
     die_moving_and_ask(domain, other, platform::Step::kRecallMark);
+  });
+}
+
+// A store beyond the segment's end is SIGBUS where it is made, as a plain one: behind the commit point it would be the heirs' as well.
+TEST_F(HybridDeathTest, StoreBeyondTheEndKillsItsProcessAlone) {
+  expect_child("survivor", [&] {
+    const Domain domain = Domain::open(folder_.path(), hybrid());
+    const Segment words = map(domain, "words.raw", 1);
+    const ChildEnd end = run_in_child("victim", [&] {
+      const Domain own = Domain::open(folder_.path(), hybrid());
+      const Segment mapped = map(own, "words.raw", 1);
+      const Site site(own, "goes too far");
+      atomically(site, [&] {
+        word(mapped).store(7);
+        word(mapped, 1).store(7);
+      });
+    });
+    EXPECT_EQ(end.signal, SIGBUS);
+    EXPECT_EQ(committed(domain, words), 0U);
+    const Site site(domain, "goes on");
+    atomically(site, [&] { ++word(words); });
+    EXPECT_EQ(site.report().line_commits, 1U);
+    EXPECT_EQ(committed(domain, words), 1U);
   });
 }
 

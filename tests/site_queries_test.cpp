@@ -229,7 +229,7 @@ TEST_F(SiteQueriesTest, ManyThreadsSeeOneSnapshotEach) {
 }
 
 TEST_F(SiteQueriesTest, WithoutAContextItRunsAtLevel2) {
-  const Site site(domain_, "comes too late");
+  const Site site(domain_, "comes too late", "never");
   const auto impl = detail::impl_of(domain_);
   line::LineMemory &lines = impl->lines()->memory();
   std::vector<std::uint32_t> taken(1);

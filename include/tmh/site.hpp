@@ -108,8 +108,11 @@ class Attempts {
   void choose_level();
   void begin_pages();
   void begin_lines();
+  void begin_without_context(Errc why);
   void start_timing() noexcept;  // of an attempt at level 1
   void count_time_of_failed() noexcept;
+  void count_undone_at_lines(AbortCause cause) noexcept;
+  void count_recalls() noexcept;
   [[nodiscard]] bool begin_hardware();
   void end_hardware();
   [[nodiscard]] bool try_hardware_again(std::uint32_t status);
@@ -169,7 +172,8 @@ TMH_CATCHES_FORCED_UNWINDING auto run_attempts(const Site &site, Attempts::Kind 
 
 // As atomically(domain, body). Inside a running instance, of whatever level, it is subsumed.
 // durability: of this instance's acknowledgement, as Domain::end(Durability); when it is subsumed it says nothing.
-// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1. kLogFailed: committed, and perhaps not durable.
+// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1; kTooManyParticipants: nor may it where 4,096 threads of the
+// domain have been at level 1 and have not ended; other sites' instances run at level 2 then. kLogFailed: committed, and perhaps not durable.
 template <class Body>
 auto atomically(const Site &site, Durability durability, Body &&body) -> std::invoke_result_t<Body &> {
   return detail::run_attempts(site, detail::Attempts::Kind::kUpdate, durability, body);

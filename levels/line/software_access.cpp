@@ -233,6 +233,8 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   const auto index = static_cast<std::uint32_t>(writes_.size());
   if (index == writes_allocated_) grow_writes();
   if (memory_.allocate_home(segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
+  // Beyond the segment's end this is SIGBUS, as a plain store's. At line-write-back it would be, too, for this process and for each that recovers it.
+  static_cast<void>(load_word<std::uint8_t>(segment.home + offset));
   if (is_limited_) check(use_->write((segment.view + offset) / kLineBytes, model_now_ns()));
   // A line in U is asked for now, not at the commit, where it would cost the whole attempt. relaxed: line-lock looks again.
   while (is_upper(word->load(std::memory_order_relaxed))) meet_upper(page_of(where(segment.number, offset)));
