@@ -1,6 +1,6 @@
 // compat/libxac/xac.cpp -- the thesis's C interface (xac.h) over the C++ one.
 // Shape:     one process-wide session: a domain, its raw segments by name, and the heap segment once somebody needs it.
-// Invariant: no exception leaves an extern "C" function; each becomes a negative Errc, kept per thread for xLastError().
+// Invariant: no exception leaves an extern "C" function; each becomes a negative Errc, kept per thread for xLastError(), with its text.
 // Sharing:   g_session is published by xInit, one at a time, and taken back by xShutdown. A thread keeps the
 //            session that it has called last, so a call that another thread's xShutdown overtakes goes on with a closed domain, which
 //            says so, and never with memory that is gone. A process that ends without xShutdown is for the others one that died: they
@@ -14,12 +14,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -55,8 +57,18 @@ constinit Owner *g_owner = nullptr;                 // changed by this file's in
 constinit std::atomic<bool> g_forked{false};        // this process is a child that inherited g_session
 constinit std::atomic<bool> g_initializing{false};  // a thread is inside xInit
 constinit thread_local int t_last_error = 0;
+constinit thread_local char t_last_error_text[512] = {};  // empty: what xStrError() says
 
-int fail(Errc code) noexcept { return t_last_error = -static_cast<int>(code); }
+int fail(Errc code) noexcept {
+  t_last_error_text[0] = '\0';
+  return t_last_error = -static_cast<int>(code);
+}
+// text: names the file, address or value concerned; cut off where it is long.
+int fail(Errc code, const char *text) noexcept {
+  (void)fail(code);
+  t_last_error_text[std::string_view(text).copy(t_last_error_text, sizeof t_last_error_text - 1)] = '\0';
+  return t_last_error;
+}
 
 // The session that this thread has called last. Behind the thread's thread_local objects, whose destructors may call.
 constinit thread_local std::shared_ptr<Session> *t_own = nullptr;
@@ -91,16 +103,16 @@ Session *keep_session() {
   return t_session = t_own->get();
 }
 
-// The Errc of the exception that is being handled.
-Errc current_errc() noexcept {
+// By the exception that is being handled.
+int fail_as_thrown() noexcept {
   try {
     throw;
   } catch (const tmh::Error &error) {
-    return error.errc();
+    return fail(error.errc(), error.what());
   } catch (const std::bad_alloc &) {
-    return Errc::kOutOfMemory;
+    return fail(Errc::kOutOfMemory);
   } catch (...) {
-    return Errc::kIo;
+    return fail(Errc::kIo);
   }
 }
 
@@ -119,7 +131,7 @@ int with_session(Body &&body) noexcept {
       if (session = keep_session(); session == nullptr) return fail(Errc::kNotInitialized);
     return body(*session);
   } catch (...) {
-    return fail(current_errc());
+    return fail_as_thrown();
   }
 }
 
@@ -255,7 +267,7 @@ int xInit(const char *path, int flags) {
     exchange_session(nullptr, std::move(session));
     return 0;
   } catch (...) {
-    return fail(current_errc());
+    return fail_as_thrown();
   }
 }
 
@@ -265,9 +277,11 @@ int xShutdown(void) {
     tmh::Domain closing = session.domain;
     std::error_code error;
     const Errc why = static_cast<Errc>(closing.close(error).value());
-    if (why != Errc::kOk && is_open(session.domain)) return fail(why);
-    exchange_session(&session, nullptr);
-    return why == Errc::kOk ? 0 : fail(why);
+    if (why == Errc::kOk || !is_open(session.domain)) exchange_session(&session, nullptr);
+    if (why == Errc::kOk) return 0;
+    char text[sizeof t_last_error_text];
+    (void)std::snprintf(text, sizeof text, "%s: %s", closing.last_error().c_str(), tmh::message(why));
+    return fail(why, text);
   });
 }
 
@@ -371,7 +385,7 @@ int xRecover(const char *path) {
     (void)tmh::recover(path);
     return 0;
   } catch (...) {
-    return fail(current_errc());
+    return fail_as_thrown();
   }
 }
 
@@ -458,5 +472,7 @@ const char *xStrError(int code) {
 }
 
 int xLastError(void) { return t_last_error; }
+
+const char *xLastErrorText(void) { return t_last_error_text[0] != '\0' ? t_last_error_text : xStrError(t_last_error); }
 
 }  // extern "C"
