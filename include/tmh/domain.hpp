@@ -211,7 +211,7 @@ void on_abort(std::function<void()> action);
 // Ends the body by an exception that is no std::exception. Where it cannot be woken any more atomically() throws: Error(kNotInitialized) when
 // another thread closes the domain, kNotMapped when it unmaps a segment that the instance has read. An instance that has read nothing could sleep
 // only for ever: Error(kNothingRead). Level 2 with pages that stay mapped (-hot) runs the body once more at once, to learn what it reads.
-// Errors: kEndWithoutBegin; kNestedMisuse: irrevocable. It looks, at least once in a millisecond: some 1 to 2 % of a processor while it sleeps.
+// Errors: kEndWithoutBegin; kNestedMisuse: irrevocable. It looks at least once in a millisecond: some 2 % of a processor while it sleeps.
 [[noreturn]] void retry();
 // The same, but at `deadline` the body runs again though nothing has changed; at once when that is past. So the body looks at the clock before it
 // retries, and says itself what comes of a wait that was in vain: if (queue.empty()) { if (now >= deadline) return false; retry_until(deadline); }
