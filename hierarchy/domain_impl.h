@@ -171,7 +171,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc why_unusable() const noexcept;
   [[nodiscard]] Errc attach();
   [[nodiscard]] Errc attach_locked(Durability wanted);
-  void remove_new();
+  void remove_made(bool was_closed);
   // domain_options.cpp
   [[nodiscard]] Errc settle_options(bool fresh, Tracking *tracking);
   [[nodiscard]] Errc settle_durability(Durability *wanted) const;
