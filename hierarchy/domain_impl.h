@@ -172,7 +172,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc attach();
   [[nodiscard]] Errc sync_data_files(bool is_last) noexcept;
   [[nodiscard]] Errc attach_locked(Durability wanted);
-  void remove_new();
+  void remove_made(bool was_closed);
   // domain_options.cpp
   [[nodiscard]] Errc settle_options(bool fresh, Tracking *tracking);
   [[nodiscard]] Errc settle_durability(Durability *wanted) const;
@@ -260,7 +260,8 @@ struct LastInstance {
   std::uint64_t snapshot = 0;
   std::uint32_t attempts = 0;
   std::uint64_t clock_at_abort = 0;
-  bool by_retry = false;  // then page_reads says what it has read
+  bool by_retry = false;         // then page_reads says what it has read
+  std::int64_t deadline_ns = 0;  // and this until when it waits, as retry.h says
 };
 inline constinit thread_local LastInstance last_instance;
 inline constinit thread_local page::Engine::ReadSet page_reads;

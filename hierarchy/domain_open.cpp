@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <cerrno>
 
 #include <cstdlib>
@@ -58,6 +59,12 @@ Errc resolve_folder(const std::string &folder, std::string *out) {
   *out = resolved;
   free(resolved);
   return Errc::kOk;
+}
+
+// REQUIRES the folder lock.
+bool is_closed(const std::string &folder) {
+  return !page::DomainMemory::has_rebuildable_files(folder) &&
+         ::access((folder + "/tmh.line.state").c_str(), F_OK) != 0;
 }
 
 }  // namespace
@@ -134,27 +141,32 @@ Errc DomainImpl::attach() {
   if (const Errc error = settle_durability(&wanted); error != Errc::kOk) return error;
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+  const bool was_closed = is_closed(folder_);
   memory_ = std::make_unique<page::DomainMemory>();
   Errc error{};
   try {
     error = attach_locked(wanted);
   } catch (...) {  // no memory
-    remove_new();
+    remove_made(was_closed);
     throw;
   }
   if (error == Errc::kOk) return error;
   const std::string why = platform::failure_detail();
-  remove_new();
+  remove_made(was_closed);
   return fail(error, why);
 }
 
-// What a refused open has made: durable or not, and how long its log files are, a domain keeps for good.
-void DomainImpl::remove_new() {
-  if (!memory_->is_new()) return;
-  if (durable_ != nullptr && durable_->remove_new() != Errc::kOk) return;
+// What a refused open has made: durable or not, and how long its log files are, a domain keeps for good; and a closed one with shared memory
+// would look as if everybody in it had died.
+void DomainImpl::remove_made(bool was_closed) {
+  if (!memory_->is_new() && !was_closed) return;
+  if (memory_->is_new() && durable_ != nullptr && durable_->remove_new() != Errc::kOk) return;
   line::LineMemory::remove_files(folder_);
   hierarchy::Directory::remove_files(folder_);
-  memory_->remove_new();
+  if (memory_->is_new())
+    memory_->remove_new();
+  else
+    memory_->remove_rebuildable_files();
 }
 
 // REQUIRES the folder lock.
@@ -279,12 +291,17 @@ Errc DomainImpl::recover(const std::string &folder, const RecoverOptions &option
   bool is_durable = false;
   if (const Errc error = page::DomainMemory::read_durable(resolved, &is_durable); error != Errc::kOk) return error;
   if (!is_durable) return fail(Errc::kNotDurable, resolved);
+  const bool was_closed = is_closed(resolved);
   page::DomainMemory memory;
   bool fresh = false;
   if (const Errc error = memory.open(resolved, kAddressBase, 0, &fresh); error != Errc::kOk) return error;
   if (!fresh) return fail(Errc::kDomainInUse, resolved);
   DurableDomain durable(memory, DomainOptions{}, GroupCommit{});
-  if (const Errc error = durable.recover(options); error != Errc::kOk) return error;
+  if (const Errc error = durable.recover(options); error != Errc::kOk) {
+    const std::string why = platform::failure_detail();
+    if (was_closed) memory.remove_rebuildable_files();
+    return fail(error, why);
+  }
   *info = durable.recovery();
   memory.close(true);
   return Errc::kOk;

@@ -53,22 +53,24 @@ LineReads::LineReads(const line::LineMemory &memory, std::span<const LineWord *c
   for (const LineWord *const word : reads) of_segment(memory, word).reads.push_back(word);
 }
 
-void LineReads::await_change(DomainImpl &domain) const {
+void LineReads::await_change(DomainImpl &domain, std::int64_t deadline_ns) const {
   bool is_unmapped = false;
-  sleep_until([&] {
-    if (domain.enter_lines() != Errc::kOk) return true;
-    bool is_changed = false;
-    is_unmapped = false;
-    for (const OfSegment &segment : segments_) {
-      if (!segment.is_mapped())
-        is_unmapped = true;
-      else if (segment.is_changed(snapshot_))
-        is_changed = true;
-    }
-    LineUsers::leave();
-    if (is_changed) is_unmapped = false;  // perhaps it says that the other segment is gone
-    return is_changed || is_unmapped;
-  });
+  sleep_until(
+      [&] {
+        if (domain.enter_lines() != Errc::kOk) return true;
+        bool is_changed = false;
+        is_unmapped = false;
+        for (const OfSegment &segment : segments_) {
+          if (!segment.is_mapped())
+            is_unmapped = true;
+          else if (segment.is_changed(snapshot_))
+            is_changed = true;
+        }
+        LineUsers::leave();
+        if (is_changed) is_unmapped = false;  // perhaps it says that the other segment is gone
+        return is_changed || is_unmapped;
+      },
+      deadline_ns);
   if (is_unmapped) check(fail_unmapped());
 }
 
@@ -102,18 +104,20 @@ Errc DomainImpl::await_change() noexcept {
   }
   const std::uint64_t epoch = segments_epoch();
   bool is_unmapped = false;
-  sleep_until([&] {
-    {
-      const auto open = keep_open();  // a close by another thread waits for one look
-      // acquire: as a begin's
-      if (usable() != Errc::kOk || memory_->state().clock.load(std::memory_order_acquire) != seen) return true;
-      if (by_retry && has_moved_at_lines(page_reads)) return true;
-    }
-    // By hand it is not known what has been read: then any unmapping may have been its.
-    if (!by_retry) return segments_epoch() != epoch;
-    is_unmapped = !are_mapped(page_reads.segments);
-    return is_unmapped;
-  });
+  sleep_until(
+      [&] {
+        {
+          const auto open = keep_open();  // a close by another thread waits for one look
+          // acquire: as a begin's
+          if (usable() != Errc::kOk || memory_->state().clock.load(std::memory_order_acquire) != seen) return true;
+          if (by_retry && has_moved_at_lines(page_reads)) return true;
+        }
+        // By hand it is not known what has been read: then any unmapping may have been its.
+        if (!by_retry) return segments_epoch() != epoch;
+        is_unmapped = !are_mapped(page_reads.segments);
+        return is_unmapped;
+      },
+      by_retry ? last_instance.deadline_ns : kNoDeadline);
   // A close unmaps, too: then it is the next begin that says why it fails.
   return is_unmapped && usable() == Errc::kOk ? fail_unmapped() : Errc::kOk;
 }
@@ -131,6 +135,7 @@ Errc DomainImpl::begin_exact_reads(page::Engine &engine) noexcept {
 // The attempt has been undone.
 void Attempts::sleep_at_lines() {
   std::optional<LineReads> reads;  // now: an action may run another instance
+  const std::int64_t deadline_ns = retry_deadline_ns;
   std::exception_ptr no_memory;
   try {
     reads.emplace(line_run.domain->memory(), line_run.thread->reads(), line_run.thread->rv);
@@ -142,7 +147,7 @@ void Attempts::sleep_at_lines() {
   run_actions(false);
   if (no_memory != nullptr) std::rethrow_exception(no_memory);
   attempts_ = 0;  // it has not failed
-  reads->await_change(site_.impl_->domain());
+  reads->await_change(site_.impl_->domain(), deadline_ns);
 }
 
 void raise_nothing_read() {
@@ -152,7 +157,9 @@ void raise_nothing_read() {
 
 }  // namespace detail
 
-void retry() {
+namespace {
+
+[[noreturn]] void retry_by(std::int64_t deadline_ns) {
   detail::require_instance("retry()");
   if (detail::hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kRetry);
   if (detail::line_run.depth == 0) {
@@ -161,13 +168,23 @@ void retry() {
       detail::raise(Errc::kNestedMisuse);
     }
     detail::note_page_reads_here();
+    detail::retry_deadline_ns = deadline_ns;
     throw detail::RetryNow{};
   }
   line::SoftwareThread &thread = *detail::line_run.thread;
   if (thread.is_doomed()) throw detail::LineAbort{};  // the body has swallowed the first
   if (thread.reads().empty()) detail::raise_nothing_read();
   detail::unwinds = detail::Unwinds::kToWait;
+  detail::retry_deadline_ns = deadline_ns;
   thread.fail(AbortCause::kUser);
+}
+
+}  // namespace
+
+void retry() { retry_by(detail::kNoDeadline); }
+
+void retry_until(std::chrono::steady_clock::time_point deadline) {
+  retry_by(deadline.time_since_epoch() / std::chrono::nanoseconds(1));
 }
 
 }  // namespace tmh

@@ -8,7 +8,9 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -20,12 +22,22 @@ namespace tmh::detail {
 
 class DomainImpl;
 
+// On std::chrono::steady_clock. What this thread's last retry() was told; taken when its instance ends.
+inline constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
+inline constinit thread_local std::int64_t retry_deadline_ns = kNoDeadline;
+
 // Nobody is woken: a change is seen within a millisecond.
 template <class Look>
-void sleep_until(Look look) {
-  constexpr long kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;
-  for (long pause_ns = kPauseNsMin; !look(); pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
-    const timespec pause{0, pause_ns};
+void sleep_until(Look look, std::int64_t deadline_ns = kNoDeadline) {
+  constexpr std::int64_t kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;
+  for (std::int64_t pause_ns = kPauseNsMin; !look(); pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
+    std::int64_t wait_ns = pause_ns;
+    if (deadline_ns != kNoDeadline) {
+      const std::int64_t now_ns = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+      if (deadline_ns <= now_ns) return;
+      wait_ns = std::min(wait_ns, deadline_ns - now_ns);
+    }
+    const timespec pause{0, wait_ns};
     nanosleep(&pause, nullptr);
   }
 }
@@ -36,9 +48,9 @@ class LineReads {
   // REQUIRES: this thread is inside (LineUsers), and the instance has been.
   // snapshot: at which all of it was read.
   LineReads(const line::LineMemory &memory, std::span<const LineWord *const> reads, std::uint64_t snapshot);
-  // Returns when a line has changed, or the domain is closed. REQUIRES: not inside. Throws Error(kNotMapped): a segment of theirs is unmapped, and
-  // nothing in the others has changed.
-  void await_change(DomainImpl &domain) const;
+  // Returns when a line has changed, the domain is closed, or at the deadline. REQUIRES: not inside. Throws Error(kNotMapped): a segment of theirs is
+  // unmapped, and nothing in the others has changed.
+  void await_change(DomainImpl &domain, std::int64_t deadline_ns) const;
 
  private:
   // Those of one segment, as it was mapped when they were read.

@@ -44,7 +44,7 @@ int xInit(const char *path, int flags);
  * one of this thread. Other threads' calls that it overtakes fail like those that come after it: the process is not initialised. */
 int xShutdown(void);
 /* Maps the first `length` bytes (a multiple of 4096) of file `name` (relative: to the domain's folder), which is created or extended
- * when too short. Returns its address, the same in every process, or MAP_FAILED; xLastError() then tells why. */
+ * when too short. Returns its address, the same in every process, or MAP_FAILED; xLastError() and xLastErrorText() then tell why. */
 void *xMmap(const char *name, size_t length);
 int xMunmap(const char *name);
 int xbegin(void);
@@ -85,6 +85,9 @@ int xSetPolicy(const char *spec);
 const char *xStrError(int code);
 /* Code of this thread's last failure, 0 when none. */
 int xLastError(void);
+/* The same as a line of text, which also names the file, address or value concerned, as far as it is known. Never NULL; the thread's, until its
+ * next failure. */
+const char *xLastErrorText(void);
 
 #ifdef __cplusplus
 }

@@ -86,7 +86,7 @@ const char *message(Errc code) noexcept {
     case Errc::kFileShrunk:
       return "a data file is shorter than its segment";
     case Errc::kRootMismatch:
-      return "the root exists with another size or type";
+      return "the root exists with another size, as an object of another type";
     case Errc::kOutOfMemory:
       return "the operating system refused memory or address space";
     case Errc::kReadOnly:

@@ -83,7 +83,26 @@ TEST_F(Libxac, InitReportsWhyTheDomainCannotBeOpened) {
   write_file(folder_ / "file", "not a folder");
   EXPECT_LT(xInit((folder_ / "file").c_str(), NONDURABLE), 0);
   EXPECT_STRNE(xStrError(xLastError()), xStrError(0));
+  const std::string text = xLastErrorText();
+  EXPECT_TRUE(text.find(folder_ / "file") != std::string::npos &&
+              text.find(xStrError(xLastError())) != std::string::npos)
+      << text;
   EXPECT_EQ(xbegin(), code(Errc::kNotInitialized));
+  EXPECT_STREQ(xLastErrorText(), xStrError(xLastError())) << "nothing of the failure before it";
+}
+
+TEST_F(Libxac, TextOfAFailureNamesWhatItConcerns) {
+  std::thread([] { EXPECT_STREQ(xLastErrorText(), xStrError(0)); }).join();
+  init();
+  ASSERT_NE(xMmap("input.db", PAGESIZE), MAP_FAILED);
+  EXPECT_EQ(xMmap("none/input.db", PAGESIZE), MAP_FAILED);
+  EXPECT_NE(std::string(xLastErrorText()).find("none/input.db"), std::string::npos) << xLastErrorText();
+  EXPECT_EQ(xMmap(std::string(5000, 'x').c_str(), PAGESIZE), MAP_FAILED);
+  EXPECT_LT(std::string(xLastErrorText()).size(), 600U);
+  ASSERT_EQ(xbegin(), 0);
+  EXPECT_EQ(xShutdown(), code(Errc::kInstanceRunning));
+  EXPECT_NE(std::string(xLastErrorText()).find(xStrError(xLastError())), std::string::npos) << xLastErrorText();
+  EXPECT_EQ(xend(), COMMITTED);
 }
 
 TEST_F(Libxac, SecondInitIsRefusedAndTheFirstSessionStays) {

@@ -1,12 +1,15 @@
-// tests/refused_open_test.cpp -- an open of a new durable folder that is refused for its options, and the corrected one.
+// tests/refused_open_test.cpp -- an open that is refused for its options, and the corrected one: of a new durable folder, of a closed domain, of one
+// that was killed.
 // Invariants: (1) what a domain keeps for good is what the open asked for that made it, and not one that was refused before. (2) what the refused one
-//             has not made stays. (3) one that dies while it takes back what it has made leaves what a corrected open can use.
+//             has not made stays. (3) one that dies while it takes back what it has made leaves what a corrected open can use. (4) a closed domain stays closed, and one whose
+//             processes died keeps what they have left.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include <tmh/tmh.hpp>
@@ -87,6 +90,75 @@ TEST_P(RefusedOpenTest, ALogWithoutItsControlFileStays) {
   EXPECT_FALSE(std::filesystem::exists(control));
   std::filesystem::rename(aside, control);
   EXPECT_EQ(Domain::open(folder_).durability(), Durability::kStrict);
+}
+
+std::set<std::string> files_of(const std::string &folder) {
+  std::set<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename());
+  return names;
+}
+
+// One more on word 0. Returns what it is then.
+std::uint64_t count(const Domain &domain) {
+  const Segment segment = domain.map("a.db", raw_pages(1));
+  return atomically(domain, [&] { return ++word_of(segment, 0); });
+}
+
+TEST_P(RefusedOpenTest, AClosedDomainStaysClosed) {
+  std::uint64_t counted = 0;
+  for (const Durability durability : {Durability::kStrict, Durability::kBuffered}) {
+    const std::string folder = folder_ + std::to_string(static_cast<int>(durability));
+    DomainOptions right = strict(kMiB);
+    right.durability = durability;
+    Domain domain = Domain::open(folder, right);
+    counted = count(domain);
+    domain.close();
+    const std::set<std::string> files = files_of(folder);
+    DomainOptions wrong = right;
+    GetParam().make_wrong(&wrong);
+    expect_error(GetParam().error, [&] { (void)Domain::open(folder, wrong); });
+    EXPECT_EQ(files_of(folder), files);
+    RecoverOptions too_early;
+    too_early.until_lsn = 5;
+    expect_error(Errc::kBadArgument, [&] { (void)recover(folder, too_early); });
+    EXPECT_EQ(files_of(folder), files);
+    EXPECT_EQ(count(Domain::open(folder, right)), counted + 1);
+  }
+}
+
+TEST(RefusedVolatileOpenTest, AClosedDomainStaysClosed) {
+  for (const Levels levels : {Levels::kPage, Levels::kHybrid}) {
+    const MemoryFolder folder;
+    DomainOptions options;
+    options.levels = levels;
+    Domain domain = Domain::open(folder.path(), options);
+    EXPECT_EQ(count(domain), 1U);
+    domain.close();
+    const std::set<std::string> files = files_of(folder.path());
+    DomainOptions wrong = options;
+    (levels == Levels::kPage ? wrong.policy : wrong.capacity) = "nonsense";
+    expect_error(levels == Levels::kPage ? Errc::kBadPolicy : Errc::kBadLevels,
+                 [&] { (void)Domain::open(folder.path(), wrong); });
+    EXPECT_EQ(files_of(folder.path()), files);
+    EXPECT_EQ(count(Domain::open(folder.path(), options)), 2U);
+  }
+}
+
+TEST_P(RefusedOpenTest, WhatTheDeadHaveLeftStays) {
+  DomainOptions right = strict(kMiB);
+  right.durability = Durability::kBuffered;
+  right.flush_interval_ms = 60'000;  // what the dead one has committed is in shared memory only
+  Children children;
+  const std::size_t dies = children.spawn("dies", [&] {
+    const Domain domain = Domain::open(folder_, right);
+    EXPECT_EQ(count(domain), 1U);
+    raise(SIGKILL);
+  });
+  EXPECT_EQ(children.wait(dies).signal, SIGKILL);
+  DomainOptions wrong = right;
+  GetParam().make_wrong(&wrong);
+  expect_error(GetParam().error, [&] { (void)Domain::open(folder_, wrong); });
+  EXPECT_EQ(count(Domain::open(folder_, right)), 2U);
 }
 
 // Counts from the first file on that is taken back.

@@ -1,14 +1,17 @@
 // tests/retry_test.cpp -- retry() that nothing would wake, and what other threads take away while it sleeps.
 // Invariants: (1) an instance that has read nothing gets kNothingRead at once, whatever stays mapped from earlier ones. (2) who sleeps while another
 //             thread unmaps what it has read gets kNotMapped, while another thread closes the domain kNotInitialized. (3) no other unmapping is
-//             its business, nor one that a change which it has waited for announces.
+//             its business, nor one that a change which it has waited for announces. (4) retry_until() sleeps to its deadline at most, and a retry()
+//             after it without one.
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <tmh/tmh.hpp>
 
@@ -161,6 +164,57 @@ TEST_P(RetryTest, ChangeThatAnnouncesTheUnmappingWakes) {
           if (one().load() == 0 && two().load() == 0) retry();
         },
         1, announce_and_unmap, Errc::kOk);
+  });
+}
+
+TEST_P(RetryTest, EndsAtItsDeadline) {
+  expect_child("runs again", [&] {
+    open();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(30);
+    const auto wait_in_vain = [&] {
+      run_beside(
+          [&] {
+            if (one().load() == 0 && std::chrono::steady_clock::now() < deadline) retry_until(deadline);
+          },
+          1, [] {}, Errc::kOk);
+    };
+    wait_in_vain();
+    EXPECT_GE(std::chrono::steady_clock::now(), deadline);
+    EXPECT_LE(runs_.load(), runs_until_asleep() + 1) << "it has not slept";
+  });
+}
+
+TEST_P(RetryTest, ChangeBeforeTheDeadlineWakes) {
+  expect_child("wakes", [&] {
+    open();
+    run_beside(
+        [&] {
+          if (one().load() == 0) retry_until(std::chrono::steady_clock::time_point::max());
+        },
+        runs_until_asleep(), [&] { run([&] { one().store(1); }); }, Errc::kOk);
+    EXPECT_LE(runs_.load(), runs_until_asleep() + 1);
+  });
+}
+
+TEST_P(RetryTest, DeadlineIsForgottenByTheNext) {
+  expect_child("sleeps on", [&] {
+    open();
+    const int with_deadline = runs_until_asleep();  // the last of them ends at once
+    run_beside(
+        [&] {
+          if (one().load() != 0) return;
+          if (runs_.load() <= with_deadline) retry_until(std::chrono::steady_clock::time_point::min());
+          on_abort([&] {  // runs an instance whose deadline is its own
+            bool is_first = true;
+            run([&] {
+              if (two().load() == 0 && std::exchange(is_first, false))
+                retry_until(std::chrono::steady_clock::time_point::min());
+            });
+          });
+          retry();
+        },
+        2 * with_deadline, [&] { run([&] { one().store(1); }); }, Errc::kOk);
+    EXPECT_LE(runs_.load(), 2 * with_deadline + 1) << "it has not slept";
   });
 }
 

@@ -125,6 +125,12 @@ TEST_P(ToolKillStuckUpdate, AStoppedOneIsKilledOnlyWhenTold) {
   const json asked = ask({"--older-than", "0"}, 3);
   EXPECT_EQ(outcome(asked), "failed");
   EXPECT_EQ(asked.at("instances")[0].at("stopped"), true);
+  const json stat = json::parse(run_tmh({"stat", domain(), "--json"}).out);
+  for (const json &one : stat.at("participants"))
+    EXPECT_EQ(one.at("stopped"), one.at("pid") == asked.at("instances")[0].at("pid"));
+  EXPECT_NE(run_tmh({"stat", domain()}).out.find(", stopped: "), std::string::npos);
+  EXPECT_NE(run_tmh({"top", domain(), "--once", "--interval", "0.01"}).out.find("  stopped, update "),
+            std::string::npos);
   EXPECT_TRUE(children_.running(child));
   EXPECT_EQ(outcome(ask({"--older-than", "0", "--kill"}, 0)), "killed");
   EXPECT_EQ(children_.wait(child).signal, SIGKILL);

@@ -18,6 +18,7 @@
 #include "tools/shared_file.h"
 #include "tools/shared_latency.h"
 #include "tools/shared_lines.h"
+#include "tools/watched_work.h"
 
 namespace tmh::tools {
 
@@ -43,6 +44,7 @@ bool read_participant(const std::byte *record, ParticipantCounters *out) {
   out->start_time = process.start_time;
   out->stack_start = process.stack_start;
   out->is_alive = process.pid > 0 && platform::alive(process);
+  out->is_stopped = out->is_alive && is_stopped(out->pid);
   const auto name = field<std::array<char, sizeof Participant::name>>(record, offsetof(Participant, name));
   out->name = printable({name.begin(), std::find(name.begin(), name.end(), '\0')});
   out->in_line_mode = field<std::uint32_t>(record, offsetof(Participant, in_line_mode)) != 0;

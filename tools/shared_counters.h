@@ -18,6 +18,7 @@ struct ParticipantCounters {
   std::uint64_t start_time = 0, stack_start = 0;  // platform::ProcessId
   std::string name;
   bool is_alive = false;          // false: it died without leaving; nobody has cleaned up yet
+  bool is_stopped = false;        // alive, and stopped by a signal or a debugger
   std::uint64_t instance_us = 0;  // since its running instance began; 0: none runs
   bool is_query = false;
   std::uint64_t snapshot = 0;  // of that instance: what the domain's clock showed

@@ -110,6 +110,7 @@ Json json_of(const std::string &folder, const Sample &sample) {
                             {"pid", one.pid},
                             {"name", one.name},
                             {"alive", one.is_alive},
+                            {"stopped", one.is_stopped},
                             {"instance_us", one.instance_us},
                             {"query", one.is_query},
                             {"counters", counters_json(one.counters)}});
@@ -159,8 +160,10 @@ std::string text_of(const std::string &folder, const Sample &sample) {
   });
   for (const ParticipantCounters &one : sample.shared.participants) {
     out += fmt::format("process {} ({}){}: {} commits, {} aborts, {} queries", one.pid, one.name,
-                       one.is_alive ? "" : ", dead", one.counters.commits, one.counters.aborts_total(),
-                       one.counters.queries);
+                       !one.is_alive    ? ", dead"
+                       : one.is_stopped ? ", stopped"
+                                        : "",
+                       one.counters.commits, one.counters.aborts_total(), one.counters.queries);
     if (one.instance_us != 0)
       out += fmt::format("; {} runs for {}", one.is_query ? "a query" : "an instance", duration_text(one.instance_us));
     out += "\n";

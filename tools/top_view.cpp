@@ -226,6 +226,7 @@ class View {
       std::string running = one.now->instance_us == 0 ? "-"
                                                       : fmt::format("{} {}", one.now->is_query ? "query" : "update",
                                                                     duration_text(one.now->instance_us));
+      if (one.now->is_stopped) running = one.now->instance_us == 0 ? "stopped" : "stopped, " + running;
       if (!one.now->is_alive) running = "dead";
       add(fmt::format("{:>8} {:<16} {:<5} {:>9} {:>8} {:>9}  {}", one.now->pid, printable(one.now->name, 16),
                       one.now->in_line_mode ? "line" : "page", rate_text(one.commits), rate_text(one.aborts),

@@ -1,6 +1,6 @@
 // compat/libxac/xac.cpp -- the thesis's C interface (xac.h) over the C++ one.
 // Shape:     one process-wide session: a domain, its raw segments by name, and the heap segment once somebody needs it.
-// Invariant: no exception leaves an extern "C" function; each becomes a negative Errc, kept per thread for xLastError().
+// Invariant: no exception leaves an extern "C" function; each becomes a negative Errc, kept per thread for xLastError(), with its text.
 // Sharing:   g_session is published by xInit, one at a time, and taken back by xShutdown. A thread keeps the
 //            session that it has called last, so a call that another thread's xShutdown overtakes goes on with a closed domain, which
 //            says so, and never with memory that is gone. A process that ends without xShutdown is for the others one that died: they
@@ -14,12 +14,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -57,8 +59,18 @@ constinit Owner *g_owner = nullptr;                 // changed by this file's in
 constinit std::atomic<bool> g_forked{false};        // this process is a child that inherited g_session
 constinit std::atomic<bool> g_initializing{false};  // a thread is inside xInit
 constinit thread_local int t_last_error = 0;
+constinit thread_local char t_last_error_text[512] = {};  // empty: what xStrError() says
 
-int fail(Errc code) noexcept { return t_last_error = -static_cast<int>(code); }
+int fail(Errc code) noexcept {
+  t_last_error_text[0] = '\0';
+  return t_last_error = -static_cast<int>(code);
+}
+// text: names the file, address or value concerned; cut off where it is long.
+int fail(Errc code, const char *text) noexcept {
+  (void)fail(code);
+  t_last_error_text[std::string_view(text).copy(t_last_error_text, sizeof t_last_error_text - 1)] = '\0';
+  return t_last_error;
+}
 
 // The session that this thread has called last. Behind the thread's thread_local objects, whose destructors may call.
 constinit thread_local std::shared_ptr<Session> *t_own = nullptr;
@@ -93,16 +105,16 @@ Session *keep_session() {
   return t_session = t_own->get();
 }
 
-// The Errc of the exception that is being handled.
-Errc current_errc() noexcept {
+// By the exception that is being handled.
+int fail_as_thrown() noexcept {
   try {
     throw;
   } catch (const tmh::Error &error) {
-    return error.errc();
+    return fail(error.errc(), error.what());
   } catch (const std::bad_alloc &) {
-    return Errc::kOutOfMemory;
+    return fail(Errc::kOutOfMemory);
   } catch (...) {
-    return Errc::kIo;
+    return fail(Errc::kIo);
   }
 }
 
@@ -121,7 +133,7 @@ int with_session(Body &&body) noexcept {
       if (session = keep_session(); session == nullptr) return fail(Errc::kNotInitialized);
     return body(*session);
   } catch (...) {
-    return fail(current_errc());
+    return fail_as_thrown();
   }
 }
 
@@ -249,13 +261,13 @@ void exchange_session(const Session *before, std::shared_ptr<Session> now) noexc
 }
 
 // Others may stay, whose last one would do it. Not in a transaction, where the close is refused.
-Errc checkpoint_before_close(const Session &session) noexcept {
-  if (session.domain.durability() == tmh::Durability::kNone || session.domain.depth() != 0) return Errc::kOk;
+int checkpoint_before_close(const Session &session) noexcept {
+  if (session.domain.durability() == tmh::Durability::kNone || session.domain.depth() != 0) return 0;
   try {
     session.domain.checkpoint();
-    return Errc::kOk;
+    return 0;
   } catch (...) {
-    return current_errc();
+    return fail_as_thrown();
   }
 }
 
@@ -292,7 +304,7 @@ int xInit(const char *path, int flags) {
     exchange_session(nullptr, std::move(session));
     return 0;
   } catch (...) {
-    return fail(current_errc());
+    return fail_as_thrown();
   }
 }
 
@@ -300,13 +312,14 @@ int xShutdown(void) {
   return with_session([](Session &session) {
     // By another handle: other threads use the session's. Waits for their transactions, whose xend still finds the session.
     tmh::Domain closing = session.domain;
-    const Errc not_written = checkpoint_before_close(session);
+    const int not_written = checkpoint_before_close(session);
     std::error_code error;
-    const Errc not_closed = static_cast<Errc>(closing.close(error).value());
-    if (not_closed != Errc::kOk && is_open(session.domain)) return fail(not_closed);
-    exchange_session(&session, nullptr);
-    const Errc why = not_closed != Errc::kOk ? not_closed : not_written;
-    return why == Errc::kOk ? 0 : fail(why);
+    const Errc why = static_cast<Errc>(closing.close(error).value());
+    if (why == Errc::kOk || !is_open(session.domain)) exchange_session(&session, nullptr);
+    if (why == Errc::kOk) return not_written;
+    char text[sizeof t_last_error_text];
+    (void)std::snprintf(text, sizeof text, "%s: %s", closing.last_error().c_str(), tmh::message(why));
+    return fail(why, text);
   });
 }
 
@@ -411,7 +424,7 @@ int xRecover(const char *path) {
     (void)tmh::recover(path);
     return 0;
   } catch (...) {
-    return fail(current_errc());
+    return fail_as_thrown();
   }
 }
 
@@ -499,5 +512,7 @@ const char *xStrError(int code) {
 }
 
 int xLastError(void) { return t_last_error; }
+
+const char *xLastErrorText(void) { return t_last_error_text[0] != '\0' ? t_last_error_text : xStrError(t_last_error); }
 
 }  // extern "C"

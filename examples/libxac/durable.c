@@ -4,31 +4,31 @@
 
 #include <xac.h>
 
+static int failed(void) {
+  fprintf(stderr, "%s\n", xLastErrorText());
+  return 1;
+}
+
 int main(void) {
   long *counter, now;
+  int end;
 
-  if (xInit("counter", DURABLE) != 0) {  // recovers, if the last run did not end by itself
-    fprintf(stderr, "%s\n", xStrError(xLastError()));
-    return 1;
-  }
+  if (xInit("counter", DURABLE) != 0) return failed();  // recovers, if the last run did not end by itself
   counter = xMmap("counter.db", PAGESIZE);
-  if (counter == MAP_FAILED) {
-    fprintf(stderr, "%s\n", xStrError(xLastError()));
-    return 1;
-  }
+  if (counter == MAP_FAILED) return failed();
 
   do {
-    xbegin();
+    if (xbegin() != 0) return failed();
     now = ++counter[0];
-  } while (xend() == ABORTED);  // COMMITTED: on disk
-  printf("%ld\n", now);
+  } while ((end = xend()) == ABORTED);
+  if (end != COMMITTED) return failed();  // an error: the disk is full, for one
+  printf("%ld\n", now);                   // it is on disk
 
   do {
-    xbegin();
+    if (xbegin() != 0) return failed();
     counter[1] = now * now;
-  } while (xendAs(XAC_DURABLE_BUFFERED) == ABORTED);  // this one may wait ...
-  if (xFlush() != 0 || xCheckpoint() != 0)            // ... until here
-    fprintf(stderr, "%s\n", xStrError(xLastError()));
+  } while ((end = xendAs(XAC_DURABLE_BUFFERED)) == ABORTED);                     // this one may wait ...
+  if (end != COMMITTED || xFlush() != 0 || xCheckpoint() != 0) return failed();  // ... until here
 
-  return xShutdown() == 0 ? 0 : 1;
+  return xShutdown() == 0 ? 0 : failed();
 }

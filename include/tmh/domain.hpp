@@ -6,6 +6,7 @@
 // Source:    thesis, sections 2.1 to 2.3; DESIGN sections 2, 6 and 8.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -85,7 +86,8 @@ class Segment {
 
   // The object named `name`, constructed on first use (value-initialised, or with its allocator where that can be made from a segment; of pairs
   // and container adaptors what they hold).
-  // Runs in an instance of its own unless one is running. Errors: kNotAHeap, kRootMismatch, kSegmentFull, kDiskFull, kBadArgument (name); kNestedMisuse:
+  // Runs in an instance of its own unless one is running. Of T its size alone is kept: the same name with another type of that size is not noticed.
+  // Errors: kNotAHeap, kRootMismatch (size), kSegmentFull, kDiskFull, kBadArgument (name); kNestedMisuse:
   // in a query, also of a root that there is; ask before it.
   template <class T>
   [[nodiscard]] T *root(std::string_view name = "root") const;
@@ -215,8 +217,11 @@ void on_abort(std::function<void()> action);
 // Ends the body by an exception that is no std::exception. Where it cannot be woken any more atomically() throws: Error(kNotInitialized) when
 // another thread closes the domain, kNotMapped when it unmaps a segment that the instance has read. An instance that has read nothing could sleep
 // only for ever: Error(kNothingRead). Level 2 with pages that stay mapped (-hot) runs the body once more at once, to learn what it reads.
-// Errors: kEndWithoutBegin; kNestedMisuse: irrevocable.
+// Errors: kEndWithoutBegin; kNestedMisuse: irrevocable. It looks at least once in a millisecond: some 2 % of a processor while it sleeps.
 [[noreturn]] void retry();
+// The same, but at `deadline` the body runs again though nothing has changed; at once when that is past. So the body looks at the clock before it
+// retries, and says itself what comes of a wait that was in vain: if (queue.empty()) { if (now >= deadline) return false; retry_until(deadline); }
+[[noreturn]] void retry_until(std::chrono::steady_clock::time_point deadline);
 
 // Segment that holds `address` in this process; empty handle when none does.
 [[nodiscard]] Segment segment_of(const void *address) noexcept;

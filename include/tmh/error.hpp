@@ -47,7 +47,7 @@ enum class Errc : int {
   kBadFree = 34,              // pointer was not allocated here, or was freed before
   kSegmentMismatch = 35,      // segment exists with another size, offset, layout or address
   kFileShrunk = 36,           // a data file is shorter than its segment
-  kRootMismatch = 37,         // root exists with another size or type
+  kRootMismatch = 37,         // root exists with another size; types are not compared
   kOutOfMemory = 38,          // the operating system refused memory or address space
   kReadOnly = 39,             // the file system is mounted read-only
   kLogDamaged = 40,           // the redo log is damaged before its end; the detail says where

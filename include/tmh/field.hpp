@@ -4,7 +4,11 @@
 // Invariant: sizeof and alignment are T's size: a field never straddles two lines.
 // Caveat:    (1) Copying a field copies nothing by accident: the copy constructor is deleted; `T value = object.field` loads, and
 //            `a.field = b.field` loads and stores. Structures of fields can therefore not be copied by memcpy or by default. (2) A field
-//            outside every segment is plain memory, and not rolled back. (3) An access may end the attempt by an exception that is no
+//            outside every segment is plain memory, and not rolled back. (3) What C++ itself stores is plain, and no part of an instance of level 1:
+//            the zeros of value-initialisation (`new (p) Node()`, `Node{}`, members that `Node{key}` leaves out) and of memset(). So a node
+//            is made in a segment by `new (p) Node`, which stores nothing, or with a value for every member, its default or yours, and then
+//            stored to. With TMH_TRACKING=signal a plain access in a body at level 1 ends the process at its instruction, with the address;
+//            other tracking may lose it silently. (4) An access may end the attempt by an exception that is no
 //            std::exception (tmh/transaction.hpp), and so does every later one of that attempt. So not in a destructor, nor in another function that
 //            is noexcept: std::terminate().
 // Contexts:  of the thread that runs the instance. NOT async-signal-safe inside an instance.
@@ -26,6 +30,25 @@ template <class T>
 concept Decrementable = requires(T a) {
   --a;
 };
+
+struct Unset {};
+// A T that may be left as its memory is.
+template <class T, bool kIsTrivial = std::is_trivially_default_constructible_v<T>>
+struct FieldCell {
+  T value;
+  FieldCell() = default;
+  constexpr explicit FieldCell(const T &initial) noexcept : value(initial) {}
+  constexpr explicit FieldCell(Unset) noexcept {}
+};
+template <class T>
+struct FieldCell<T, false> {
+  union {
+    T value;
+  };
+  constexpr FieldCell() noexcept(std::is_nothrow_default_constructible_v<T>) : value() {}
+  constexpr explicit FieldCell(const T &initial) noexcept : value(initial) {}
+  constexpr explicit FieldCell(Unset) noexcept {}
+};
 }  // namespace detail
 
 // T: trivially copyable, 1, 2, 4 or 8 bytes. REQUIRES: no padding inside T.
@@ -37,9 +60,12 @@ class alignas(sizeof(T)) field {
  public:
   using value_type = T;
 
-  field() = default;  // as T: not initialised, unless value-initialised
-  // Initialises plainly: for objects that nobody else can see yet, outside segments. In a segment use load and store.
-  explicit(false) constexpr field(const T &value) noexcept : value_(value) {}
+  field() = default;  // as T: not initialised, unless value-initialised; plainly then, see Caveat (3)
+  // A store, so that an object may be made where it lies in a segment.
+  explicit(false) constexpr field(const T &value)
+      : cell_(std::is_constant_evaluated() ? detail::FieldCell<T>(value) : detail::FieldCell<T>(detail::Unset{})) {
+    if (!std::is_constant_evaluated()) store(value);
+  }
   field(const field &) = delete;
   field &operator=(const field &other) {
     store(other.load());
@@ -48,18 +74,18 @@ class alignas(sizeof(T)) field {
 
   [[nodiscard]] T load() const {
     if (detail::LineAccess *const access = detail::line_access; access != nullptr)
-      return detail::line_load(*access, &value_);
+      return detail::line_load(*access, &cell_.value);
     // A compiler that knows that this object is there, as clang does, may load it before it asks for the instance; but the page may be
     // protected then. So it does not know of this pointer.
-    const T *plain = &value_;
+    const T *plain = &cell_.value;
     asm("" : "+r"(plain));
     return *plain;
   }
   void store(const T &value) {
     if (detail::LineAccess *const access = detail::line_access; access != nullptr) {
-      detail::line_store(*access, &value_, value);
+      detail::line_store(*access, &cell_.value, value);
     } else {
-      value_ = value;
+      cell_.value = value;
     }
   }
 
@@ -126,7 +152,7 @@ class alignas(sizeof(T)) field {
   }
 
  private:
-  T value_;
+  detail::FieldCell<T> cell_;
 };
 
 }  // namespace tmh

@@ -21,7 +21,7 @@ enum class AbortCause : std::uint8_t {
   kValidation = 1,     // lazy: a page it had read was committed by another before its end
   kConflictSelf = 2,   // eager: its own policy failed it at a first access
   kConflictOther = 3,  // eager: another instance's policy failed it
-  kUser = 4,           // abort() or an exception left the body
+  kUser = 4,           // abort() or retry(), or an exception left the body
   kQueryWrote = 5,     // a query stored into a segment
   kDied = 6,           // its process died; counted by whoever found it
   kNoSpace = 7,        // no room for its versions

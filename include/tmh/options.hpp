@@ -201,8 +201,8 @@ struct DomainOptions {
 
 // What recovery at open found and did.
 struct RecoveryInfo {
-  bool ran = false;                // this open recovered the domain
-  bool was_clean = false;          // the last participant had closed it: nothing to replay
+  bool ran = false;        // this open recovered the domain
+  bool was_clean = false;  // the last participant had closed it; false where recover() or backup() came after that
   std::uint64_t transactions = 0;  // replayed
   std::uint64_t salvaged = 0;      // committed, not yet in the log when the last process died; written to it first
   std::uint64_t log_bytes = 0;

@@ -9,6 +9,8 @@
 // Sizes:     1 to kBlockBytesMax bytes, rounded up to lines of 64 and above 512 to quarters of a power of two. Larger blocks are the heap's.
 // Errors:    what Segment::allocate throws, where the body calls; at a site that may not leave level 1 it leaves atomically() instead. Memory that
 //            pools hold free is theirs until they are destroyed.
+// Objects:   `::new (allocator.allocate(1)) Node{key, nullptr}` makes one in its instance at every level, if Node consists of tmh::field and each
+//            gets a value; a member without one is zeroed plainly, and level 1 does not see that (tmh/field.hpp, Caveat 3).
 // Contexts:  every call REQUIRES a running instance. Not for relocatable segments (kBadArgument): blocks are reached by pointers.
 // Source:    Bonwick, Adams, "Magazines and vmem", USENIX 2001 (lists per processor in front of one allocator); std::pmr's pool resources
 //            (the shape).

@@ -39,6 +39,10 @@ class DomainMemory {
   [[nodiscard]] static Errc check_owner(const std::string &folder) noexcept;
   // Has this object's open() made the domain?
   [[nodiscard]] bool is_new() const noexcept { return is_new_; }
+  // Is there shared memory, of processes that are in the domain or have died in it? None when it was closed.
+  [[nodiscard]] static bool has_rebuildable_files(const std::string &folder) noexcept;
+  // By name: what is mapped stays. REQUIRES the folder lock, nobody else in the domain, and nothing in them that is needed.
+  void remove_rebuildable_files() noexcept;
   // Removes it; a durable domain's log has gone before. REQUIRES is_new(), the folder lock.
   void remove_new() noexcept;
   // Is the existing domain in `folder` durable? Leaves it as it is, other than open(). Errors: those of its control file.
@@ -220,7 +224,6 @@ class DomainMemory {
   [[nodiscard]] Errc grow_log(std::uint64_t end) noexcept;
   void prepare_log_chunks(std::uint64_t position) noexcept;
   void close_rebuildable() noexcept;
-  void remove_rebuildable_files() noexcept;
   [[nodiscard]] std::string path(const char *name) const { return folder_ + "/" + name; }
 
   std::string folder_;

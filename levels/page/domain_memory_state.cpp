@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "levels/page/changed_pages.h"
 #include "levels/page/domain_memory.h"
@@ -213,6 +214,11 @@ Errc DomainMemory::open_rebuildable() noexcept {
   if (participants_high() > storage::kParticipantsMax)  // damaged
     state_->participants_high.store(storage::kParticipantsMax, std::memory_order_relaxed);
   return Errc::kOk;
+}
+
+bool DomainMemory::has_rebuildable_files(const std::string &folder) noexcept {
+  return std::any_of(std::begin(kRebuildable), std::end(kRebuildable),
+                     [&](const char *name) { return ::access((folder + "/" + name).c_str(), F_OK) == 0; });
 }
 
 void DomainMemory::remove_rebuildable_files() noexcept {

@@ -40,7 +40,10 @@ platform::FaultAnswer Engine::on_fault(void *context, const platform::Fault &fau
   Engine *engine = view.engine;
   if (engine_thread.running != engine || platform::fork_generation() != engine->fork_generation_) {
     platform::write_sentence(
-        "tmh: segment touched outside a transaction (or by a thread or forked child that runs none) at", fault.address);
+        "tmh: segment touched outside a transaction (or plainly by a body at level 1, where tmh::field is the only "
+        "way, "
+        "or by a thread or forked child that runs none) at",
+        fault.address);
     return platform::FaultAnswer::kForeign;
   }
   const std::uint64_t index = (fault.address - reinterpret_cast<std::uintptr_t>(view.base)) / kPageBytes;

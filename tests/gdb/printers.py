@@ -22,6 +22,7 @@ AT_PAGES = [
     ("engine.tree_", r"clock \d+, versions by participant = \{participant 0, slot \d+ = page 0:\d+, commit \d+, \d+ lines, of participant 0, "),
     ("version", r"page 0:\d+, commit \d+, \d+ lines, of participant 0, older \d+, newer 0"),
     ("page", r"page 0:\d+"),
+    ("*cell", r"\{value = 3\}"),
     ("meta", r"last commit \d+, newest version in slot \d+"),
     ("self", r"pid \d+ \".*\", update \d+ at snapshot \d+"),
     ("memory.participants_[1]", r"pid \d+ \".*\", query \d+ at snapshot \d+"),

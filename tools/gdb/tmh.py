@@ -1,4 +1,4 @@
-"""Pretty printers for libtmh: block states, instances, the consistency tree. In gdb: source tmh.py
+"""Pretty printers for libtmh: fields, block states, instances, the consistency tree. In gdb: source tmh.py
 
 Only members are read, no function of the program is called, so that they work on core dumps as well, as far as these hold the shared memory.
 """
@@ -51,6 +51,10 @@ class Text:
 
     def to_string(self):
         return self.text(self.value)
+
+
+def field(value):
+    return value["cell_"]["value"]
 
 
 def page_id(value):
@@ -186,6 +190,7 @@ def make():
                        ("hierarchy::DirectoryRecord", directory_record), ("page::PageMeta", page_meta), ("page::VersionHead", version_head),
                        ("storage::Participant", participant), ("line::SoftwareThread", software_thread)):
         printers.add_printer(name, f"^tmh::{name}$", lambda value, text=text: Text(value, text))
+    printers.add_printer("field", "^tmh::field<.*>$", lambda value: Text(value, field))
     printers.add_printer("page::Engine", "^tmh::page::Engine$", Engine)
     printers.add_printer("page::ConsistencyTree", "^tmh::page::ConsistencyTree$", ConsistencyTree)
     return printers
