@@ -234,7 +234,7 @@ Errc DomainImpl::settle_heap_file(const std::string &path, const storage::Segmen
   if (exists && !S_ISREG(info.st_mode)) return fail(Errc::kBadArgument, path + " is not a regular file");
   if ((!exists || info.st_size == 0) && record.offset_bytes == 0)
     return make_heap_file(path, record.size_bytes, exists ? &info : nullptr);
-  std::array<std::byte, kPageBytes> first{};  // what lies behind the file's end will be zeros
+  alignas(kPageBytes) std::array<std::byte, kPageBytes> first{};  // what lies behind the file's end will be zeros
   platform::FileDescriptor file;
   if (exists) {
     if (const Errc error = platform::open_regular(path, O_RDONLY, &file); error != Errc::kOk) return error;

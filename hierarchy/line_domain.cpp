@@ -212,15 +212,16 @@ bool LineDomain::is_look_due() noexcept {
 }
 
 // Bounded: whoever uses the page ends, or the budget does; then the asker aborts and its site escalates.
-UpperAnswer LineDomain::ask(PageId page, std::uint32_t) noexcept {
+UpperAnswer LineDomain::ask(PageId page, bool insists) noexcept {
   std::uint64_t deadline_ns = 0;
   long pause_ns = kPauseNsMin;
   for (bool look_for_dead = false, is_flushed = false;;) {
-    const Release answer = try_release(page, cross_ == CrossPolicy::kAbortUpper, look_for_dead);
+    const Release answer = try_release(page, insists && cross_ == CrossPolicy::kAbortUpper, look_for_dead);
     if (answer == Release::kReleased) {
       ++pages_granted;
       return UpperAnswer::kGranted;
     }
+    if (!insists) return UpperAnswer::kRefused;
     // Versions stay until they are durable, and nobody may be about to write the log.
     if (answer == Release::kVersions && log_ != nullptr && !is_flushed) {
       is_flushed = true;

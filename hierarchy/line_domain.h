@@ -82,7 +82,7 @@ class LineDomain final : public line::Upper {
   [[nodiscard]] UpperLeft await_upper() noexcept;
 
   // line::Upper
-  [[nodiscard]] line::UpperAnswer ask(storage::PageId page, std::uint32_t attempt) noexcept override;
+  [[nodiscard]] line::UpperAnswer ask(storage::PageId page, bool insists) noexcept override;
   [[nodiscard]] bool any_pin() noexcept override;
   [[nodiscard]] std::uint64_t oldest_line_pin() noexcept override;
   void suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept override;

@@ -302,7 +302,7 @@ inline void Attempts::begin_lines() {
   begin.capacity = domain.capacity();
   if (kind_ == Kind::kQuery) {
     begin.is_query = true;
-    begin.takes_turn = false;
+    begin.insists = false;
     begin.reads_max = kQueryReadsMax;
   }
   thread->begin(begin);
@@ -542,7 +542,7 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
   if (failed.attempts > 1) failed.wasted_ns = platform::ns_of_ticks(platform::ticks() - first_ticks_);
   NextStep step = hierarchy::next(site.escalation(), failed);
   // A query goes where it cannot fail; no policy keeps it among those that it meets again and again.
-  if (kind_ == Kind::kQuery && (step == NextStep::kGiveUp || attempts_ >= kQueryAttemptsMax))
+  if (kind_ == Kind::kQuery && (step == NextStep::kGiveUp || refused || attempts_ >= kQueryAttemptsMax))
     step = NextStep::kEscalate;
   switch (step) {
     case NextStep::kRetry:

@@ -26,8 +26,9 @@ constexpr std::uint64_t kPages = 64, kLinesPerPage = kPageBytes / 64;
 
 class SiteQueriesTest : public testing::Test {
  protected:
-  explicit SiteQueriesTest(const std::string &capacity = {}) {
+  explicit SiteQueriesTest(const std::string &capacity = {}, CrossPolicy cross = {}) {
     DomainOptions options;
+    options.cross = cross;
     options.levels = Levels::kHybrid;
     options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
     options.capacity = capacity;
@@ -241,6 +242,23 @@ TEST_F(SiteQueriesTest, WithoutAContextItRunsAtLevel2) {
   EXPECT_EQ(query(site, [&] { return word(0).load(); }), 0U);
   EXPECT_EQ(site.report().page_commits, 1U);
   for (const std::uint32_t number : taken) lines.give_back(number);
+}
+
+class ImpoliteSiteQueriesTest : public SiteQueriesTest {
+ protected:
+  ImpoliteSiteQueriesTest() : SiteQueriesTest({}, CrossPolicy::kAbortUpper) {}
+};
+
+// Level 1 may fail updates of level 2 here. A query has no reason to: it goes up.
+TEST_F(ImpoliteSiteQueriesTest, NobodyAboveIsFailedForThem) {
+  const Site site(domain_, "asks", "never");
+  domain_.begin();
+  word(0).store(1);
+  std::thread([&] { EXPECT_EQ(query(site, [&] { return word(0).load(); }), 0U); }).join();
+  EXPECT_EQ(domain_.end(), Status::kCommitted);
+  EXPECT_EQ(site.report().line_aborts, 1U);
+  EXPECT_EQ(site.report().page_commits, 1U);
+  EXPECT_EQ(query(site, [&] { return word(0).load(); }), 1U);
 }
 
 class LimitedSiteQueriesTest : public SiteQueriesTest {

@@ -63,12 +63,13 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   policy_ = begin.policy;
   attempt_ = begin.attempt;
   is_query_ = begin.is_query;
+  insists_ = begin.insists;
   context_->add(LineCount::kBegins, 1);
   is_running_ = true;
   is_doomed_ = false;
   cause_ = AbortCause::kNone;
   error_ = Errc::kOk;
-  if (attempt_ != 0 && begin.takes_turn) [[unlikely]]
+  if (attempt_ != 0 && begin.insists) [[unlikely]]
     if (attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) take_turn();
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we look.
   rv = memory_.state().clock.load(std::memory_order_acquire);

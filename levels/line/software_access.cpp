@@ -184,7 +184,7 @@ void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uin
 }
 
 void SoftwareThread::meet_upper(storage::PageId page) {
-  const UpperAnswer answer = upper_.ask(page, attempt_);
+  const UpperAnswer answer = upper_.ask(page, insists_);
   if (answer == UpperAnswer::kGranted) return;
   refuse(answer);
   throw detail::LineAbort{};

@@ -22,8 +22,8 @@ class Upper {
   Upper(const Upper &) = delete;
   Upper &operator=(const Upper &) = delete;
   virtual ~Upper() = default;
-  // A line of the page is in U. attempt: earlier attempts of the instance that aborted.
-  [[nodiscard]] virtual UpperAnswer ask(storage::PageId page, std::uint32_t attempt) noexcept = 0;
+  // A line of the page is in U. insists: as Begin's; false: kGranted or kRefused, at once.
+  [[nodiscard]] virtual UpperAnswer ask(storage::PageId page, bool insists) noexcept = 0;
   // seq_cst loads, after line-stamp: is there a snapshot above that may need undo words?
   [[nodiscard]] virtual bool any_pin() noexcept = 0;
   // The smallest line pin; ~0: none.
@@ -36,7 +36,7 @@ class Upper {
 // For a domain without a level above.
 class NobodyAbove : public Upper {
  public:
-  UpperAnswer ask(storage::PageId, std::uint32_t) noexcept override { return UpperAnswer::kRefused; }
+  UpperAnswer ask(storage::PageId, bool) noexcept override { return UpperAnswer::kRefused; }
   bool any_pin() noexcept override { return false; }
   std::uint64_t oldest_line_pin() noexcept override { return ~0ull; }
   void suspect(std::uint32_t, std::uint64_t) noexcept override {}
