@@ -48,7 +48,7 @@ struct Plan {
   int read_percent = -1;
   std::uint64_t seed = 1;
   std::string escalation;             // of its sites; empty: the domain's
-  bool whole_reads_at_lines = false;  // reads of very much run as any instance, not as queries (which level 1 only tries)
+  bool whole_reads_at_lines = false;  // reads of very much run as any instance, not as queries (which go up)
   // A number that workers of all processes draw from; in memory that they share.
   std::atomic<std::uint64_t> *next_number = nullptr;
 };
