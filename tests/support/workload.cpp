@@ -150,6 +150,7 @@ void audit_alone(const std::string &folder, const DomainOptions &options, Record
   expect_child("auditor", [&] {
     Board board(folder, options);
     Player player(board, recorder->open_lane());
+    player.play_at(PlaysAt::kOnlyPages);  // a thread's view would be a participant, too
     Workload(player, 1).audit();
     const std::uint64_t versions_left = board.domain().collect();
     EXPECT_EQ(versions_left, 0U);
