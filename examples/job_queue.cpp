@@ -134,7 +134,7 @@ int main(int argc, char **argv) {
   for (pid_t &worker : workers) worker = start(folder, work);
   int status = 0, killed = 0;
   for (int i = 0; i < kKills; ++i) {
-    usleep(10'000);
+    usleep(10'000);  // whatever the worker is at then: the result does not depend on it
     pid_t &worker = workers[i % kWorkers];
     kill(worker, SIGKILL);
     waitpid(worker, &status, 0);  // until then it is a zombie, and kill(pid, 0) says that it lives

@@ -27,6 +27,7 @@
 #include "tests/support/failing_new.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/thread_table.h"
 
 namespace tmh::test {
 namespace {
@@ -41,10 +42,7 @@ class BetweenAttemptsTest : public testing::Test {
     options.levels = Levels::kHybrid;
     options.capacity = capacity;
     domain_ = Domain::open(folder_.path(), options);
-    SegmentOptions raw;
-    raw.layout = Layout::kRaw;
-    raw.size_bytes = raw.max_bytes = kPages * kPageBytes;
-    segment_ = domain_.map("words.raw", raw);
+    segment_ = domain_.map("words.raw", words_options(kPages));
   }
   // The first one of a page.
   [[nodiscard]] field<std::uint64_t> &word(std::uint64_t page) const {

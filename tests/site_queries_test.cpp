@@ -18,6 +18,7 @@
 #include "hierarchy/line_domain.h"
 #include "tests/support/code_of.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/thread_table.h"
 
 namespace tmh::test {
 namespace {
@@ -33,10 +34,7 @@ class SiteQueriesTest : public testing::Test {
     options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
     options.capacity = capacity;
     domain_ = Domain::open(folder_.path(), options);
-    SegmentOptions raw;
-    raw.layout = Layout::kRaw;
-    raw.size_bytes = raw.max_bytes = kPages * kPageBytes;
-    segment_ = domain_.map("words.raw", raw);
+    segment_ = domain_.map("words.raw", words_options(kPages));
   }
   // The first one of a line.
   [[nodiscard]] field<std::uint64_t> &word(std::uint64_t page, std::uint64_t line = 0) const {

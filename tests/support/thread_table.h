@@ -23,10 +23,10 @@ inline constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(std::uint64_t
   return options;
 }
 
-[[nodiscard]] inline SegmentOptions words_options() {
+[[nodiscard]] inline SegmentOptions words_options(std::uint64_t pages = kTablePages) {
   SegmentOptions raw;
   raw.layout = Layout::kRaw;
-  raw.size_bytes = raw.max_bytes = kTablePages * kPageBytes;
+  raw.size_bytes = raw.max_bytes = pages * kPageBytes;
   return raw;
 }
 
