@@ -165,6 +165,7 @@ void Directory::mark_lines(PageId page) noexcept {
   platform::fence(std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
   // Whoever stamps later must validate: see line-validate's short way in PROTOCOL.md.
   if (!is_planted(Planted::kRecallClockStands)) lines_.state().clock.fetch_add(1, std::memory_order_seq_cst);
+  lines_.state().changed.notify();  // the U bit is a change to who has read the line
 }
 
 // The committer goes on or lets go by itself; a dead one's context is recovered here.
@@ -359,6 +360,7 @@ void Directory::reap(std::uint32_t slot) noexcept {
 // A context that names a segment which is not open here waits for a holder of the lock that knows it.
 void Directory::recover(std::uint32_t slot, std::uint64_t incarnation) noexcept {
   if (!line::recover_contexts(lines_, slot, incarnation)) memory_.state().repair_again |= page::kRepairRest;
+  lines_.state().changed.notify();  // the dead one's commits, when it died in one
 }
 
 void Directory::recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept {

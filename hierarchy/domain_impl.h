@@ -43,6 +43,8 @@ class SegmentImpl {
   std::string name;
 };
 
+struct Slept;  // retry.h
+
 // A segment as threads' views need to know it.
 struct MappedSegment {
   std::uint32_t number = 0;
@@ -97,6 +99,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   void backoff() noexcept;
   // retry.cpp. Also returns when another thread closes the domain. kNotMapped: it has unmapped what retry() waits for.
   [[nodiscard]] Errc await_change() noexcept;
+  void count_sleep(const Slept &slept) noexcept;
+  // Those in retry(), to look again. REQUIRES that the domain's memory is mapped.
+  void wake_sleepers() noexcept;
   [[nodiscard]] std::uint64_t collect() noexcept;
 
   // modes.cpp; REQUIRE that this process runs RTM, and that this thread runs no instance
@@ -202,6 +207,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] bool runs_here() const noexcept;
   [[nodiscard]] bool runs_at_any_level() const noexcept;
   [[nodiscard]] bool has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept;
+  [[nodiscard]] bool has_moved_at_pages(const page::Engine::ReadSet &reads, std::uint64_t snapshot) const noexcept;
   [[nodiscard]] bool are_mapped(const page::Engine::SegmentSet &wanted) const noexcept;
   // REQUIRES process_.mutex. Before level 2 touches, maps or unmaps the process's views.
   [[nodiscard]] Errc leave_line_mode() noexcept;

@@ -235,6 +235,7 @@ Errc DomainImpl::close() noexcept {
     return fail(error, why);
   }
   open_.store(false, std::memory_order_release);
+  wake_sleepers();
   // Level 1's contexts before the slot: who repairs takes a context of a free slot for a dead one's, and gives it to the next thread.
   if (lines_ != nullptr) lines_->detach();
   views_->detach();

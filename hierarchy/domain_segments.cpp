@@ -352,6 +352,7 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
   segments_.push_back(segment);
   ever_mapped_.set(segment->number);
   segments_epoch_.fetch_add(1, std::memory_order_release);
+  wake_sleepers();
   return Errc::kOk;
 }
 
@@ -419,6 +420,7 @@ Errc DomainImpl::unmap(const std::string &name, const std::function<bool(const S
     segments_epoch_.fetch_add(1, std::memory_order_release);
     found = true;
   }
+  wake_sleepers();
   return found ? Errc::kOk : fail(Errc::kNotMapped, name + " is not mapped in this process");
 }
 

@@ -55,9 +55,10 @@ LineReads::LineReads(const line::LineMemory &memory, std::span<const LineWord *c
 
 void LineReads::await_change(DomainImpl &domain, std::int64_t deadline_ns) const {
   bool is_unmapped = false;
-  sleep_until(
-      [&] {
+  const Slept slept = sleep_until(
+      [&](Awaited *awaited) {
         if (domain.enter_lines() != Errc::kOk) return true;
+        if (awaited != nullptr) awaited->prepare(domain.lines()->memory().state().changed);
         bool is_changed = false;
         is_unmapped = false;
         for (const OfSegment &segment : segments_) {
@@ -71,7 +72,22 @@ void LineReads::await_change(DomainImpl &domain, std::int64_t deadline_ns) const
         return is_changed || is_unmapped;
       },
       deadline_ns);
+  domain.count_sleep(slept);
   if (is_unmapped) check(fail_unmapped());
+}
+
+void DomainImpl::count_sleep(const Slept &slept) noexcept {
+  if (slept.sleeps == 0) return;
+  const auto open = keep_open();
+  if (usable() != Errc::kOk) return;
+  storage::Participant &own = memory_->participant(slot_);
+  own.add_from_any_thread(storage::Count::kRetrySleeps, slept.sleeps);
+  own.add_from_any_thread(storage::Count::kRetryWakes, slept.wakes);
+}
+
+void DomainImpl::wake_sleepers() noexcept {
+  memory_->state().changed.notify();
+  if (lines_ != nullptr) lines_->memory().state().changed.notify();
 }
 
 bool DomainImpl::are_mapped(const page::Engine::SegmentSet &wanted) const noexcept {
@@ -84,6 +100,17 @@ bool DomainImpl::are_mapped(const page::Engine::SegmentSet &wanted) const noexce
 // Has level 1 committed since, to whatever page? REQUIRES that the domain stays open.
 bool DomainImpl::has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept {
   return reads.has_stand_ins && lines_ != nullptr && lines_->directory().clock() != reads.line_snapshot;
+}
+
+// Has one of the pages been committed to since? REQUIRES that the domain stays open, and that its clock has moved. With a level below, pages
+// come back from there changed and without a stamp.
+bool DomainImpl::has_moved_at_pages(const page::Engine::ReadSet &reads, std::uint64_t snapshot) const noexcept {
+  if (lines_ != nullptr || reads.page_count > page::Engine::ReadSet::kPagesMax) return true;
+  // relaxed: the clock has been acquired
+  return std::any_of(reads.pages.begin(), reads.pages.begin() + static_cast<std::ptrdiff_t>(reads.page_count),
+                     [&](storage::PageId page) {
+                       return memory_->meta_to_read(page).stamp.load(std::memory_order_relaxed) > snapshot;
+                     });
 }
 
 // Level 1 changes what an instance of level 2 has read only after a release, which moves the clock as well; but for pages that level 2 could not
@@ -104,12 +131,16 @@ Errc DomainImpl::await_change() noexcept {
   }
   const std::uint64_t epoch = segments_epoch();
   bool is_unmapped = false;
-  sleep_until(
-      [&] {
+  constexpr std::int64_t kUnannouncedNsMax = 1'000'000;  // level 1 wakes those alone who have read there
+  const Slept slept = sleep_until(
+      [&](Awaited *awaited) {
         {
           const auto open = keep_open();  // a close by another thread waits for one look
+          if (usable() != Errc::kOk) return true;
+          if (awaited != nullptr) awaited->prepare(memory_->state().changed);
           // acquire: as a begin's
-          if (usable() != Errc::kOk || memory_->state().clock.load(std::memory_order_acquire) != seen) return true;
+          const bool has_moved = memory_->state().clock.load(std::memory_order_acquire) != seen;
+          if (has_moved && (!by_retry || has_moved_at_pages(page_reads, seen))) return true;
           if (by_retry && has_moved_at_lines(page_reads)) return true;
         }
         // By hand it is not known what has been read: then any unmapping may have been its.
@@ -117,7 +148,9 @@ Errc DomainImpl::await_change() noexcept {
         is_unmapped = !are_mapped(page_reads.segments);
         return is_unmapped;
       },
-      by_retry ? last_instance.deadline_ns : kNoDeadline);
+      by_retry ? last_instance.deadline_ns : kNoDeadline,
+      by_retry && page_reads.has_stand_ins ? kUnannouncedNsMax : kSleepNsMax);
+  count_sleep(slept);
   // A close unmaps, too: then it is the next begin that says why it fails.
   return is_unmapped && usable() == Errc::kOk ? fail_unmapped() : Errc::kOk;
 }

@@ -1,6 +1,6 @@
 // hierarchy/retry.h -- what a sleeping retry() waits for.
-// Shape:     at level 1 the words of the lines that it has read; at level 2 the domain's clock, and which segments it has read; level 1's clock,
-//            too, where memory stood in for a page on a full disk.
+// Shape:     at level 1 the words of the lines that it has read; at level 2 the domain's clock, the timestamps of the pages, and which segments it has
+//            read; level 1's clock, too, where memory stood in for a page on a full disk.
 // Sharing:   of the thread that sleeps. Other threads may unmap and close meanwhile: each look is protected by itself, the sleep is not.
 // Source:    Harris, Marlow, Peyton Jones, Herlihy, Composable Memory Transactions, 2005 (retry; blocked for ever is an exception there, too).
 #pragma once
@@ -17,6 +17,7 @@
 #include <tmh/detail/line_access.hpp>
 
 #include "levels/line/line_memory.h"
+#include "platform/event_count.h"
 
 namespace tmh::detail {
 
@@ -26,19 +27,55 @@ class DomainImpl;
 inline constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
 inline constinit thread_local std::int64_t retry_deadline_ns = kNoDeadline;
 
-// Nobody is woken: a change is seen within a millisecond.
+// What a look prepares, before it looks, so that a change after it ends the sleep.
+struct Awaited {
+  platform::EventCount *event = nullptr;
+  std::uint32_t prepared = 0;
+
+  void prepare(platform::EventCount &of) noexcept {
+    event = &of;
+    prepared = of.prepare();
+  }
+};
+
+struct Slept {
+  std::uint64_t sleeps = 0;  // 0 or 1: by how many retry() slept at all
+  std::uint64_t wakes = 0;   // how often somebody woke it
+};
+
+// A change ends the sleep, but for one at the very moment of the look (EventCount, Ordering), which the next look finds, 20 us later at first; and
+// one whose committer was killed before it could wake: ten looks per second are no load.
+inline constexpr std::int64_t kSleepNsMin = 20'000, kSleepNsMax = 100'000'000;
+// Where others commit all the time, each of them would pay a system call for each look in vain. So one that was woken in vain is not to be woken
+// for a while: as long as that, too, is seen within a millisecond.
+inline constexpr std::int64_t kPauseNsMax = 1'000'000;
+
+// Sleeps until look() is true, or to the deadline. look(Awaited *): prepares that, unless it is null, before it looks.
 template <class Look>
-void sleep_until(Look look, std::int64_t deadline_ns = kNoDeadline) {
-  constexpr std::int64_t kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;
-  for (std::int64_t pause_ns = kPauseNsMin; !look(); pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
-    std::int64_t wait_ns = pause_ns;
+Slept sleep_until(Look look, std::int64_t deadline_ns = kNoDeadline, std::int64_t sleep_ns_max = kSleepNsMax) {
+  Slept slept;
+  std::int64_t sleep_ns = kSleepNsMin, pause_ns = kSleepNsMin;
+  bool may_be_woken = true;
+  for (;;) {
+    Awaited awaited;
+    if (look(may_be_woken ? &awaited : nullptr)) return slept;
+    std::int64_t &next_ns = may_be_woken ? sleep_ns : pause_ns;
+    std::int64_t wait_ns = next_ns;
+    next_ns = std::min(2 * next_ns, may_be_woken ? sleep_ns_max : kPauseNsMax);
     if (deadline_ns != kNoDeadline) {
       const std::int64_t now_ns = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-      if (deadline_ns <= now_ns) return;
+      if (deadline_ns <= now_ns) return slept;
       wait_ns = std::min(wait_ns, deadline_ns - now_ns);
     }
-    const timespec pause{0, wait_ns};
-    nanosleep(&pause, nullptr);
+    slept.sleeps = 1;
+    if (awaited.event != nullptr) {
+      may_be_woken = awaited.event->wait(awaited.prepared, wait_ns);
+      slept.wakes += may_be_woken ? 0 : 1;
+    } else {
+      const timespec pause{0, wait_ns};
+      nanosleep(&pause, nullptr);
+      may_be_woken = true;
+    }
   }
 }
 

@@ -102,6 +102,8 @@ enum class Planted : std::uint32_t {
   kQueryUncounted = 1u << 25,     // a query whose begin takes the domain lock is not counted
   kEscalationEarly = 1u << 26,    // an escalation counts at the first attempt that fails, whatever comes of it
   kCountNotTakenBack = 1u << 27,  // a commit that was counted and not published stays counted
+  // Sleepers.
+  kNobodyWoken = 1u << 28,  // no change wakes who sleeps for it
 };
 void plant(std::uint32_t defects) noexcept;
 namespace detail {

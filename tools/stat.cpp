@@ -51,6 +51,8 @@ Json counters_json(const Counters &counters) {
   json["faults_kernel"] = counters.faults_kernel;
   json["lock_recoveries"] = counters.lock_recoveries;
   json["starvation_turns"] = counters.starvation_turns;
+  json["retry_sleeps"] = counters.retry_sleeps;
+  json["retry_wakes"] = counters.retry_wakes;
   return json;
 }
 

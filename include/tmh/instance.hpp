@@ -69,6 +69,8 @@ struct Counters {
   // Begun in a thread's own view; begun in the process's view instead, because the thread could get none, or the body needs it.
   std::uint64_t thread_view_instances = 0, thread_view_fallbacks = 0;
   std::uint64_t irrevocables = 0;  // instances that became irrevocable
+  // retry() that did not find a change at once; how often commits woke them (in vain, too: more often than that each slept on).
+  std::uint64_t retry_sleeps = 0, retry_wakes = 0;
   [[nodiscard]] std::uint64_t aborts_total() const noexcept {
     std::uint64_t sum = 0;
     for (auto a : aborts) sum += a;

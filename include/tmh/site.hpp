@@ -18,6 +18,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tmh/detail/body_result.hpp>
 #include <tmh/detail/forced_unwinding.hpp>
 #include <tmh/detail/line_access.hpp>
 #include <tmh/domain.hpp>
@@ -143,7 +144,7 @@ class Attempts {
 template <class Body>
 TMH_CATCHES_FORCED_UNWINDING auto run_attempts(const Site &site, Attempts::Kind kind, Durability durability, Body &body)
     -> std::invoke_result_t<Body &> {
-  using Result = std::invoke_result_t<Body &>;
+  using Result = BodyResult<Body>;
   Attempts attempts(site, kind, durability);
   for (;;) {
     attempts.begin();

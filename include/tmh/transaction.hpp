@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tmh/detail/body_result.hpp>
 #include <tmh/detail/forced_unwinding.hpp>
 #include <tmh/domain.hpp>
 
@@ -48,7 +49,7 @@ inline void leave_query(const Domain &domain, bool outermost) {
 // Errors: as Domain::begin() and end(). kNestedMisuse: inside a query; or the body has begun an instance that it has not ended, and all is aborted.
 template <class Body>
 TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
-  using Result = std::invoke_result_t<Body &>;
+  using Result = detail::BodyResult<Body>;
   const std::uint32_t depth_before = domain.depth();
   const bool outermost = depth_before == 0;
   for (;;) {
@@ -109,12 +110,12 @@ TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body) 
 // refused. Errors: kEndWithoutBegin; kNestedMisuse in a query; kNeedsPages at a site that may not leave level 1.
 void become_irrevocable();
 
-// Runs body() as a read-only transaction on one consistent snapshot: once, unless it calls retry(). Never aborts. A store into a segment is
-// discarded and reported as Error(kQueryWrote). Inside an update it is subsumed: it sees the update's stores, and its own are the update's.
+// Runs body() as a read-only transaction on one consistent snapshot, and returns its value, an object: once, unless it calls retry(). Never aborts. A
+// store into a segment is discarded and reported as Error(kQueryWrote). Inside an update it is subsumed: it sees the update's stores, and its own are the update's.
 // Errors: as Domain::begin_query() and end_query(). kNestedMisuse: the body has begun an instance that it has not ended.
 template <class Body>
 TMH_CATCHES_FORCED_UNWINDING auto query(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
-  using Result = std::invoke_result_t<Body &>;
+  using Result = detail::BodyResult<Body>;
   const std::uint32_t depth_before = domain.depth();
   const bool outermost = depth_before == 0;
   for (;;) {

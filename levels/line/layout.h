@@ -21,13 +21,14 @@
 
 #include "levels/storage/page_id.h"
 #include "platform/counting.h"
+#include "platform/event_count.h"
 
 namespace tmh::line {
 
 using LineWord = detail::LineWord;
 
 inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
-inline constexpr std::uint32_t kLineStateVersion = 7;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kLineStateVersion = 8;  // changes with every change of what is in these files
 
 // A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U and not newer than rv.
 inline constexpr std::uint64_t kLocked = 1ull << 63;  // context number in the lower 32 bits
@@ -61,14 +62,16 @@ inline constexpr Where kSettled{~0ull};          // LineWrite::at of a dead cont
 inline constexpr std::size_t kHardwareCountsMax = 16;
 
 struct alignas(64) LineStateV1 {
-  std::uint64_t magic;                 //   0
-  std::uint32_t version;               //   8
-  std::uint32_t state_bytes;           //  12
-  char boot_id[40];                    //  16
-  std::uint64_t reserved_zero;         //  56
-  alignas(64) LineWord clock;          //  64  fetch_add by committers and releases
-  alignas(64) LineWord moving;         // 128  PageId that is being moved between the levels, or kNoPage; domain lock
-  alignas(64) LineWord turn;           // 192  context number + 1 whose turn it is to commit alone, 0: nobody's
+  std::uint64_t magic;               //   0
+  std::uint32_t version;             //   8
+  std::uint32_t state_bytes;         //  12
+  char boot_id[40];                  //  16
+  std::uint64_t reserved_zero;       //  56
+  alignas(64) LineWord clock;        //  64  fetch_add by committers and releases
+  alignas(64) LineWord moving;       // 128  PageId that is being moved between the levels, or kNoPage; domain lock
+  alignas(64) LineWord turn;         // 192  context number + 1 whose turn it is to commit alone, 0: nobody's
+  platform::EventCount changed;      // 200  for who sleeps until a line that it has read changes; every commit reads it
+  std::uint32_t reserved3_zero[13];  // 204
   alignas(64) LineWord contexts_high;  // 256  contexts ever used
   LineWord recovered;                  // 264  contexts of dead threads that were recovered
   LineWord recovered_commits;          // 272  of these, past their commit point
@@ -83,8 +86,9 @@ static_assert(sizeof(LineStateV1) == 512 && offsetof(LineStateV1, hardware_epoch
               offsetof(LineStateV1, hardware_counts) == 384 && std::is_standard_layout_v<LineStateV1>);
 static_assert(offsetof(LineStateV1, boot_id) == 16 && offsetof(LineStateV1, clock) == 64 &&
               offsetof(LineStateV1, moving) == 128 && offsetof(LineStateV1, turn) == 192 &&
-              offsetof(LineStateV1, contexts_high) == 256 && offsetof(LineStateV1, domain_id) == 280 &&
-              offsetof(LineStateV1, life) == 296 && offsetof(LineStateV1, reserved2_zero) == 304);
+              offsetof(LineStateV1, changed) == 200 && offsetof(LineStateV1, contexts_high) == 256 &&
+              offsetof(LineStateV1, domain_id) == 280 && offsetof(LineStateV1, life) == 296 &&
+              offsetof(LineStateV1, reserved2_zero) == 304);
 
 // A byte mask (bit i: byte i) of an 8-byte word as a bit mask.
 [[nodiscard]] constexpr std::uint64_t spread_byte_mask(std::uint64_t byte_mask) noexcept {

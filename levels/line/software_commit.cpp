@@ -137,6 +137,7 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
   context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
   // release: a checkpoint that sees it sees home
   if (redo_log_ != nullptr) context_->in_flight.store(0, std::memory_order_release);
+  state.changed.notify();
   return AbortCause::kNone;
 }
 

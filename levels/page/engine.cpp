@@ -233,6 +233,8 @@ void Engine::lock(LockContext context) noexcept {
   DomainState &state = memory_.state();
   const bool inherited =
       state.lock.lock(lock_tag_, DomainMemory::holder_alive, &memory_) == platform::Locked::kInherited;
+  // A dead holder may have moved it and woken nobody.
+  clock_locked_ = inherited ? ~0ull : state.clock.load(std::memory_order_relaxed);
   if (!inherited && state.repair_again == 0) return;
   // In a handler no file can be opened: what is unknown here stays unlinked, and repair_again stays set for the next holder.
   if (context == LockContext::kNormal) (void)memory_.open_segments();

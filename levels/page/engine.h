@@ -13,6 +13,7 @@
 // Source:    thesis, sections 3.1 to 3.3; EXCITE-VM, section 3 (lazy detection at page level); notes, "The design that came out best".
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <bitset>
 #include <cstdint>
@@ -103,8 +104,12 @@ class Engine {
   // begin: forget_kept() sees to that, for the next instance. REQUIRES that none runs.
   using SegmentSet = std::bitset<storage::kSegmentsMax>;
   struct ReadSet {
+    static constexpr std::size_t kPagesMax = 16;
+
     bool is_exact = false;
     SegmentSet segments;
+    std::array<PageId, kPagesMax> pages{};
+    std::size_t page_count = 0;  // more than kPagesMax: too many to list
     // Memory stood in for a page without a block. Then that may have stayed with the level below, where commits move the level's own clock alone.
     bool has_stand_ins = false;
     std::uint64_t line_snapshot = 0;
@@ -146,7 +151,13 @@ class Engine {
   // engine.cpp: life, lock, reaping
   enum class LockContext : std::uint8_t { kNormal, kHandler };
   void lock(LockContext context = LockContext::kNormal) noexcept;
-  void unlock() noexcept { memory_.state().lock.unlock(); }
+  // Wakes who sleeps until the clock moves, when it has.
+  void unlock() noexcept {
+    DomainState &state = memory_.state();
+    const bool has_moved = state.clock.load(std::memory_order_relaxed) != clock_locked_;
+    state.lock.unlock();
+    if (has_moved) state.changed.notify();
+  }
   static bool slot_alive(void *context, std::uint32_t slot) noexcept;
   void reap(std::uint32_t slot) noexcept;
   void finish_reaping(std::uint32_t wanted) noexcept;
@@ -304,6 +315,7 @@ class Engine {
   std::uint64_t synced_ = 0;           // clock at which the views stand
   std::uint64_t synced_position_ = 0;  // in the commit log: entries before it are stamped <= synced_
   std::uint64_t kept_synced_ = 0;      // >= synced_: clock at which the kept pages stand; others may need a guard yet
+  std::uint64_t clock_locked_ = 0;     // the clock when the domain lock was taken
   std::uint64_t instance_ = 0;
   std::uint64_t protections_ = 0;  // VMA-splitting calls since the views were last reset
   PageId ahead_last_{0};           // the first touch of a closed page before

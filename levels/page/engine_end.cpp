@@ -404,6 +404,8 @@ Engine::ReadSet Engine::read_set() noexcept {
   set.has_stand_ins = !standing_in_.empty();
   set.line_snapshot = line_snapshot_;
   for (const PageId page : kept_) set.segments.set(storage::segment_number(page));
+  set.page_count = read_everything_ ? ReadSet::kPagesMax + 1 : kept_.size();
+  if (set.page_count <= ReadSet::kPagesMax) std::copy(kept_.begin(), kept_.end(), set.pages.begin());
   for (const PageId page : standing_in_) set.segments.set(storage::segment_number(page));
   if (read_everything_)
     for (const std::uint32_t segment : mapped_) set.segments.set(segment);

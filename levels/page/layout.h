@@ -15,6 +15,7 @@
 
 #include "levels/storage/page_id.h"
 #include "levels/storage/participants.h"
+#include "platform/event_count.h"
 #include "platform/shared_lock.h"
 
 namespace tmh::page {
@@ -23,7 +24,7 @@ using storage::LineMask;
 using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
-inline constexpr std::uint32_t kStateVersion = 12;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kStateVersion = 13;  // changes with every change of what is in these files
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come for the lock.
@@ -89,7 +90,8 @@ struct alignas(64) DomainState {
   std::uint64_t reaped_next;         // what `reaped` becomes with the one that is being reaped
   std::uint64_t reaping;             // its incarnation; 0: nobody is
   std::uint64_t reaping_slot;
-  std::uint64_t reserved4_zero[4];
+  platform::EventCount changed;  // for who sleeps until the clock moves; every commit reads it
+  std::uint32_t reserved4_zero[7];
 };
 static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, participants_high) == 128);
 static_assert(offsetof(DomainState, domain_id) == 160 && offsetof(DomainState, life) == 176);

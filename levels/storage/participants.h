@@ -46,6 +46,8 @@ enum class Count : std::uint32_t {
   kThreadViewInstances,
   kThreadViewFallbacks,
   kIrrevocables,
+  kRetrySleeps,
+  kRetryWakes,
   kEnd
 };
 static_assert(static_cast<std::uint32_t>(Count::kAborts0) == 8);
@@ -105,6 +107,11 @@ struct alignas(64) Participant {
     auto &cell = counts[static_cast<std::uint32_t>(which)];
     cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
   }
+  // Of totals that the participant's threads have in common.
+  void add_from_any_thread(Count which, std::uint64_t amount) noexcept {
+    if constexpr (!platform::kCounts) return;
+    counts[static_cast<std::uint32_t>(which)].fetch_add(amount, std::memory_order_relaxed);
+  }
   [[nodiscard]] std::uint64_t count(Count which) const noexcept {
     return counts[static_cast<std::uint32_t>(which)].load(std::memory_order_relaxed);
   }
@@ -153,6 +160,8 @@ void add_counts(const CountOf &count_of, Counters *to) {
   to->thread_view_instances += count_of(Count::kThreadViewInstances);
   to->thread_view_fallbacks += count_of(Count::kThreadViewFallbacks);
   to->irrevocables += count_of(Count::kIrrevocables);
+  to->retry_sleeps += count_of(Count::kRetrySleeps);
+  to->retry_wakes += count_of(Count::kRetryWakes);
 }
 
 }  // namespace tmh::storage

@@ -65,6 +65,10 @@ std::string name_of(Count count) {
       return "fallbacks from a thread's view";
     case Count::kIrrevocables:
       return "irrevocables";
+    case Count::kRetrySleeps:
+      return "sleeps in retry()";
+    case Count::kRetryWakes:
+      return "wakes from these";
     default:
       return {};
   }
