@@ -292,6 +292,8 @@ void Engine::take_ahead(View &view, PageId page) noexcept {
     if ((l.lists & kInResident) == 0) resident_.push(each);
     l.lists |= kResident | kInResident;
     l.state = PageState::kAbsent;
+    // As in read_versions(): its newer versions need not be the first ones that it has had since the snapshot.
+    if (memory_.meta_to_read(each).newest.load(std::memory_order_relaxed) != 0) follow_needed_ = true;
     ++run;
   }
   open_run(end);
