@@ -181,6 +181,8 @@ class Engine {
   [[nodiscard]] bool is_closed(const LocalPage &page) const noexcept;
   [[nodiscard]] bool take_from_below(PageId page) noexcept;
   [[nodiscard]] bool extend() noexcept;
+  void note_segments() noexcept;
+  [[nodiscard]] bool knows_too_little() const noexcept;
   void open_closed(View &view, PageId page, std::uint64_t page_count) noexcept;
   void take_ahead(View &view, PageId page) noexcept;
   void prepare_ahead(const View &view, PageId page) noexcept;
@@ -332,6 +334,8 @@ class Engine {
   std::uint64_t repairs_seen_ = 0;
   bool follow_needed_ = false;  // a page lost its guard while it had a version: the log since synced_ tells
   std::uint32_t fork_generation_ = platform::fork_generation();
+  SegmentSet known_;  // segments that there were at the begin, as of the domain's generation
+  std::uint32_t known_generation_ = 0;
 };
 
 }  // namespace tmh::page

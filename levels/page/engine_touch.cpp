@@ -100,6 +100,8 @@ void Engine::register_access(PageId first, std::uint64_t page_count, bool is_wri
   storage::Participant &own = self();
   if (own.failed_instance.load(std::memory_order_relaxed) == instance_) {
     fail_instance(AbortCause::kConflictOther);
+  } else if (knows_too_little()) {
+    fail_instance(AbortCause::kValidation);
   } else {
     // The instance moves below the last committed node (thesis 3.3, step 4): by Invariant 3 nothing that it has touched was
     // committed since, so its snapshot can be the present one. A pin that moves forward never uncovers a home that changed.
@@ -209,11 +211,24 @@ bool Engine::take_from_below(PageId page) noexcept {
   return false;
 }
 
+// REQUIRES the lock. Has a segment been made since the instance began? A pointer into it may be in what has been committed since, and who looks behind
+// each begin what there is (libxac, for its heap) has not mapped it: so no snapshot moves on past that. Not of an irrevocable instance, whose
+// snapshot must move on; nobody else commits at level 2.
+bool Engine::knows_too_little() const noexcept {
+  if (irrevocable_ || memory_.segment_generation() == known_generation_) return false;
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
+    const bool is_there = storage::state_of(memory_.control().segments[i]) != 0;
+    if (is_there && !known_.test(i) && views_[i].base == nullptr) return true;
+  }
+  return false;
+}
+
 // REQUIRES the lock. Nothing that the instance touched was committed since its snapshot: then it may as well have begun now.
 bool Engine::extend() noexcept {
   DomainState &state = memory_.state();
   // What stands in for a page is its state at this snapshot, and nothing tells of later commits to it.
   if (failed_ || resync_needed_ || !standing_in_.empty()) return false;
+  if (knows_too_little()) return false;
   // Eager: every touch has moved the snapshot to its present, past commits that the log since begin still tells of. Bringing what they wrote
   // once more would overwrite this instance's stores; and what it has not touched is inaccessible.
   if (!eager() && state.clock.load(std::memory_order_relaxed) != snapshot_) {
