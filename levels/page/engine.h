@@ -223,7 +223,7 @@ class Engine {
   void announce_snapshot(std::uint64_t clock) noexcept;
 
   // engine_end.cpp: writesets, validation, settling
-  void find_writes() noexcept;
+  [[nodiscard]] Errc find_writes() noexcept;  // kOutOfMemory: not all of them
   [[nodiscard]] bool is_valid() noexcept;
   [[nodiscard]] Outcome commit_writes(bool will_wait) noexcept;
   [[nodiscard]] Errc allocate_blocks() noexcept;
