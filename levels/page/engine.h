@@ -46,7 +46,7 @@ struct View {
   std::uint64_t bytes = 0;
   LocalPage *pages = nullptr;
   ReservedArray pages_memory;
-  ReservedArray open_blocks;  // with a level below: a byte per block, not 0: accessible but for guards
+  ReservedArray open_blocks;  // with a level below: a byte per block, 1: accessible but for guards, 2: page by page
 };
 
 class Engine {
@@ -184,6 +184,8 @@ class Engine {
   void note_segments() noexcept;
   [[nodiscard]] bool knows_too_little() const noexcept;
   void open_closed(View &view, PageId page, std::uint64_t page_count) noexcept;
+  [[nodiscard]] bool open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept;
+  [[nodiscard]] bool open_block_without_area(View &view, std::uint64_t block) noexcept;
   void take_ahead(View &view, PageId page) noexcept;
   void prepare_ahead(const View &view, PageId page) noexcept;
   void register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept;

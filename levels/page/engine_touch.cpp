@@ -252,23 +252,48 @@ bool Engine::extend() noexcept {
   return true;
 }
 
+// Accessible but for guards. False: as they were. REQUIRES: all of them are closed.
+bool Engine::open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept {
+  std::byte *at = view.base + first * kBlockPages * kPageBytes;
+  const std::uint64_t bytes =
+      std::min(behind * kBlockPages * kPageBytes, view.bytes) - first * kBlockPages * kPageBytes;
+  if (mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  if (!platform::guard_install(at, bytes)) {
+    mprotect(at, bytes, PROT_NONE);
+    return false;
+  }
+  std::fill(view.open_blocks.base() + first, view.open_blocks.base() + behind, std::byte{1});
+  return true;
+}
+
+// With everything up to the next open block it becomes one area with that, where vm.max_map_count allows no area more. Where none is open: with
+// the view's beginning, which takes one area, or with all of it, which takes none. The guards of a block take a page of page table.
+bool Engine::open_block_without_area(View &view, std::uint64_t block) noexcept {
+  const std::byte *const is_open = view.open_blocks.base();
+  const std::uint64_t count = (view.bytes / kPageBytes + kBlockPages - 1) / kBlockPages;
+  for (std::uint64_t distance = 1; distance < count; ++distance) {
+    if (block >= distance && is_open[block - distance] != std::byte{0})
+      return open_blocks(view, block - distance + 1, block + 1);
+    if (block + distance < count && is_open[block + distance] != std::byte{0})
+      return open_blocks(view, block, block + distance);
+  }
+  return open_blocks(view, 0, block + 1) || open_blocks(view, 0, count);
+}
+
 // The page's block becomes accessible but for guards, the pages themselves altogether. Blocks, because the number of areas is limited.
 // REQUIRES: the pages lie in one block.
 void Engine::open_closed(View &view, PageId page, std::uint64_t page_count) noexcept {
   const std::uint64_t block = static_cast<std::uint64_t>(page_index(page)) / kBlockPages;
-  std::byte *at = view.base + block * kBlockPages * kPageBytes;
-  const std::uint64_t bytes = std::min(kBlockPages * kPageBytes, view.bytes - block * kBlockPages * kPageBytes);
-  std::byte &is_open = view.open_blocks.base()[block];
-  if (is_open == std::byte{0}) {
-    if (mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0 && platform::guard_install(at, bytes)) {
-      is_open = std::byte{1};
-    } else {
-      mprotect(at, bytes, PROT_NONE);
-      any_protected_ = true;
-    }
+  if (view.open_blocks.base()[block] == std::byte{0} && !open_blocks(view, block, block + 1) &&
+      !open_block_without_area(view, block)) {
+    view.open_blocks.base()[block] =
+        std::byte{2};  // page by page: guards for all of it would take what is stored there
+    any_protected_ = true;
   }
   (void)platform::guard_remove(address_of(page), page_count * kPageBytes);
-  if (any_protected_) mprotect(address_of(page), page_count * kPageBytes, PROT_READ | PROT_WRITE);
+  if (any_protected_ && mprotect(address_of(page), page_count * kPageBytes, PROT_READ | PROT_WRITE) != 0)
+    platform::write_sentence("tmh: mprotect refused a page (vm.max_map_count) at",
+                             reinterpret_cast<std::uintptr_t>(address_of(page)));
 }
 
 // The last page that take_ahead() will look at: blocks come in larger pieces than it takes pages. Where there is no room it takes fewer.
