@@ -218,7 +218,7 @@ Errc DomainImpl::close() noexcept {
   if (runs_at_any_level()) return fail(Errc::kInstanceRunning, "close inside an instance");
   const LineUsers::Barred nobody_at_lines(line_users_);
   const std::scoped_lock process(process_.mutex);
-  const ThreadViews::Stopped stopped = views_->stop();
+  const ThreadViews::Stopped stopped(*views_);
   const std::scoped_lock guard(segments_mutex_);
   const std::unique_lock nobody_else(use_mutex_);
   if (const Errc error = usable(); error != Errc::kOk) return error;

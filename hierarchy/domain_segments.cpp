@@ -402,7 +402,7 @@ Errc DomainImpl::unmap(const std::string &name, const std::function<bool(const S
   if (runs_at_any_level()) return fail(Errc::kInstanceRunning, "unmap inside an instance");
   const LineUsers::Barred nobody_at_lines(line_users_);
   const std::scoped_lock process(process_.mutex);
-  const ThreadViews::Stopped stopped = views_->stop();
+  const ThreadViews::Stopped stopped(*views_);
   const std::scoped_lock guard(segments_mutex_);
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;

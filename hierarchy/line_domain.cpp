@@ -125,15 +125,22 @@ Errc LineDomain::add_segment(std::uint32_t number, std::byte *view, std::uint64_
                                              &directory_.records_file(number), hierarchy::Directory::kRecordBytes});
       error != Errc::kOk)
     return error;
-  return hardware_ == nullptr ? Errc::kOk : hardware_->add_segment(number, view, max_bytes);
+  if (hardware_ == nullptr) return Errc::kOk;
+  const Errc error = hardware_->add_segment(number, view, max_bytes);
+  if (error != Errc::kOk) forget_lines(number);
+  return error;
+}
+
+void LineDomain::forget_lines(std::uint32_t number) noexcept {
+  engine_->lock_domain();  // another thread may be recovering a dead one's lines there
+  lines_.remove_segment(number);
+  engine_->unlock_domain();
 }
 
 void LineDomain::remove_segment(std::uint32_t number) noexcept {
   std::erase_if(in_use_, [number](PageId page) { return storage::segment_number(page) == number; });
   if (hardware_ != nullptr) hardware_->remove_segment(number);
-  engine_->lock_domain();  // another thread may be recovering a dead one's lines there
-  lines_.remove_segment(number);
-  engine_->unlock_domain();
+  forget_lines(number);
 }
 
 void LineDomain::detach() noexcept {

@@ -94,6 +94,7 @@ class LineDomain final : public line::Upper {
   [[nodiscard]] line::SoftwareThread *find_thread(Errc *error) noexcept;
   [[nodiscard]] bool is_look_due() noexcept;
   [[nodiscard]] UpperLeft upper_left() const noexcept;
+  void forget_lines(std::uint32_t number) noexcept;
   void open_ahead() noexcept;
   [[nodiscard]] hierarchy::Release try_release(storage::PageId page, bool fail_users, bool look_for_dead) noexcept;
 

@@ -287,34 +287,74 @@ ThreadView *ThreadViews::lock_own() noexcept {
 
 ThreadView *ThreadViews::make() noexcept {
   auto made = std::make_unique<ThreadView>(domain_);
-  const std::scoped_lock guard(mutex_);
+  const std::scoped_lock making(making_);
   if (is_closed_ || domain_.usable() != Errc::kOk || made->attach() != Errc::kOk) return nullptr;
-  views_.push_back(std::move(made));
-  return views_.back().get();
+  const std::scoped_lock guard(mutex_);
+  views_.push_back({std::move(made)});
+  return views_.back().view.get();
+}
+
+// False: without the folder lock the slot could change hands before its lock is gone, so it is left to the domain's close.
+bool ThreadViews::give_back(ThreadView &view) noexcept {
+  platform::FolderLock folder_lock;
+  if (folder_lock.acquire(domain_.lock_path()) != Errc::kOk) return false;
+  view.detach();
+  return true;
+}
+
+// REQUIRES mutex_.
+void ThreadViews::forget(const ThreadView *view) noexcept {
+  std::erase_if(views_, [view](const Kept &kept) { return kept.view.get() == view; });
 }
 
 void ThreadViews::drop(ThreadView *view) noexcept {
+  {
+    const std::scoped_lock guard(mutex_);
+    if (is_stopped_) {
+      for (Kept &kept : views_) kept.is_left = kept.is_left || kept.view.get() == view;
+      return;
+    }
+    ++giving_back_;
+  }
+  const bool is_given_back = give_back(*view);
   const std::scoped_lock guard(mutex_);
-  platform::FolderLock folder_lock;
-  // Without it the slot could change hands before its lock is gone: then it is left to the domain's close.
-  if (folder_lock.acquire(domain_.lock_path()) != Errc::kOk) return;
-  view->detach();
-  std::erase_if(views_, [view](const auto &known) { return known.get() == view; });
+  if (is_given_back) forget(view);
+  if (--giving_back_ == 0) given_back_.notify_all();
 }
 
-ThreadViews::Stopped ThreadViews::stop() {
-  Stopped stopped{std::unique_lock(mutex_), {}};
-  for (const auto &view : views_) stopped.runners.emplace_back(view->runner().mutex);
-  return stopped;
+ThreadViews::Stopped::Stopped(ThreadViews &views) : views_(views), making_(views.making_) {
+  {
+    std::unique_lock guard(views_.mutex_);
+    views_.is_stopped_ = true;
+    views_.given_back_.wait(guard, [this] { return views_.giving_back_ == 0; });
+  }
+  for (const Kept &kept : views_.views_) runners_.emplace_back(kept.view->runner().mutex);
+}
+
+ThreadViews::Stopped::~Stopped() {
+  runners_.clear();
+  for (;;) {
+    std::unique_lock guard(views_.mutex_);
+    const auto left =
+        std::find_if(views_.views_.begin(), views_.views_.end(), [](const Kept &kept) { return kept.is_left; });
+    views_.is_stopped_ = left != views_.views_.end();
+    if (!views_.is_stopped_) return;
+    left->is_left = false;
+    ThreadView &view = *left->view;
+    guard.unlock();
+    const bool is_given_back = views_.is_closed_ || views_.give_back(view);
+    guard.lock();
+    if (is_given_back) views_.forget(&view);
+  }
 }
 
 void ThreadViews::unmap(std::uint32_t segment) noexcept {
-  for (const auto &view : views_) view->unmap(segment);
+  for (const Kept &kept : views_) kept.view->unmap(segment);
 }
 
 void ThreadViews::detach() noexcept {
   is_closed_ = true;
-  for (const auto &view : views_) view->detach();
+  for (const Kept &kept : views_) kept.view->detach();
 }
 
 }  // namespace tmh::detail

@@ -7,13 +7,16 @@
 // Invariant: (1) an instance in a thread's view reaches shared memory through detail::line_access only. What needs plain loads and stores (the
 //            heap, nested plain instances, mapping) ends the attempt, which runs again on the process's view.
 //            (2) A segment that the process maps is in a thread's view, or accesses to it end the attempt.
-// Sharing:   threads: lock_own() by any, for itself; stop() and what needs it by the domain's owner.
-//            Lock order: PageRunner::mutex of the process -> mutex_ -> PageRunner::mutex of views -> folder lock.
+// Sharing:   threads: lock_own() by any, for itself; Stopped and what needs it by the domain's owner. An instance may wait for a thread's end, so a
+//            thread that ends waits for no instance, nor for who waits for one.
+//            Lock order: PageRunner::mutex of the process -> making_ -> PageRunner::mutex of views -> folder lock. mutex_ is taken alone.
 // Contexts:  NOT async-signal-safe. Faults in a thread's view reach its own engine.
 // Source:    thesis, appendix A.1, first restriction (one thread of a process runs transactions): lifted for instrumented code.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -103,23 +106,42 @@ class ThreadViews {
   [[nodiscard]] ThreadView *lock_own() noexcept;
   void drop(ThreadView *view) noexcept;  // its thread ends
 
-  // Waits for the instances that run in threads' views; none begins, and no view is made, until the locks go.
-  struct Stopped {
-    std::unique_lock<std::mutex> making;
-    std::vector<std::unique_lock<std::mutex>> runners;
+  // Waits for the instances that run in threads' views; none begins, and no view is made or given back, until its end, which gives back those
+  // of threads that have ended meanwhile.
+  class Stopped {
+   public:
+    explicit Stopped(ThreadViews &views);
+    ~Stopped();
+    Stopped(const Stopped &) = delete;
+    Stopped &operator=(const Stopped &) = delete;
+
+   private:
+    ThreadViews &views_;
+    const std::scoped_lock<std::mutex> making_;
+    std::vector<std::unique_lock<std::mutex>> runners_;
   };
-  [[nodiscard]] Stopped stop();
-  // REQUIRE stop().
+  // REQUIRE a Stopped.
   void unmap(std::uint32_t segment) noexcept;
   void detach() noexcept;  // for good; under the folder lock
 
  private:
+  struct Kept {
+    std::unique_ptr<ThreadView> view;
+    bool is_left = false;  // its thread has ended while all were stopped
+  };
   [[nodiscard]] ThreadView *make() noexcept;
+  [[nodiscard]] bool give_back(ThreadView &view) noexcept;
+  void forget(const ThreadView *view) noexcept;
 
   DomainImpl &domain_;
+  std::mutex making_;  // held while a view is made, or all are stopped
   std::mutex mutex_;
-  std::vector<std::unique_ptr<ThreadView>> views_;
-  bool is_closed_ = false;
+  // Under mutex_. Those who have stopped all, and so nobody adds one or takes one away, look without it.
+  std::vector<Kept> views_;
+  bool is_stopped_ = false;
+  std::uint32_t giving_back_ = 0;  // threads that have ended and are not done with their views
+  std::condition_variable given_back_;
+  bool is_closed_ = false;  // under making_
   const std::uint64_t
       serial_;  // of this object in this process: a thread must not take a later one at the same address for it
 };

@@ -43,7 +43,8 @@ std::uint64_t rate() noexcept {
   const std::uint64_t passed = std::max<std::uint64_t>(1, at.ticks - start.ticks);
   const auto found =
       static_cast<std::uint64_t>(static_cast<double>(at.ns - start.ns) * 4294967296.0 / static_cast<double>(passed));
-  if (at.ns - start.ns >= kSettledNs) settled_rate.store(found, std::memory_order_relaxed);
+  // Not in constructors of static objects that come before `start`.
+  if (start.ns != 0 && at.ns - start.ns >= kSettledNs) settled_rate.store(found, std::memory_order_relaxed);
   return found;
 }
 

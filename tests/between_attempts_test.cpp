@@ -24,6 +24,7 @@
 #include "hierarchy/line_users.h"
 #include "levels/line/line_memory.h"
 #include "tests/support/children.h"
+#include "tests/support/code_of.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
@@ -274,6 +275,38 @@ TEST_F(BetweenAttemptsTest, UpdateThatMayNotEscalateOutlivesALongQuery) {
     updates.join();
     EXPECT_GT(site.report().line_aborts, 0U);
     EXPECT_EQ(committed(0), kUpdates);
+  });
+}
+
+// What an instance has written is found at its end, in lists on the heap. Where these find no memory it aborts, and the program goes on.
+TEST_F(BetweenAttemptsTest, LargeUpdateWithoutMemoryAborts) {
+  constexpr std::uint64_t kMany = 8192;
+  expect_child("writes", [&] {
+    open();
+    const Segment large = domain_.map("large.raw", words_options(kMany));
+    const auto write_all = [&](std::uint64_t value) {
+      for (std::uint64_t page = 0; page < kMany; ++page)
+        *reinterpret_cast<std::uint64_t *>(large.data() + page * kPageBytes) = value;
+    };
+    const auto read_last = [&] {
+      return query(domain_,
+                   [&] { return *reinterpret_cast<const std::uint64_t *>(large.data() + (kMany - 1) * kPageBytes); });
+    };
+    constexpr NewFailure kSecondLarge{1, 32u << 10};
+    std::uint64_t refused = 0;
+    for (Errc error = Errc::kOutOfMemory; error != Errc::kOk && refused < 10;) {
+      domain_.begin();
+      write_all(1);
+      new_failure = kSecondLarge;
+      error = code_of([&] { (void)domain_.end(); });
+      new_failure = {};
+      if (error == Errc::kOk) break;
+      EXPECT_EQ(error, Errc::kOutOfMemory);
+      EXPECT_EQ(read_last(), 0U);
+      ++refused;
+    }
+    EXPECT_GE(refused, 2U) << "at lists of what it has written, and at slots for that";
+    EXPECT_EQ(read_last(), 1U);
   });
 }
 

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -44,6 +45,10 @@ int die_in_data_write(const DiskEvent &event) {
 }
 int die_in_data_sync(const DiskEvent &event) {
   if (is_data_sync(event)) raise(SIGKILL);
+  return 0;
+}
+int die_in_any_sync(const DiskEvent &event) {
+  if (event.op == DiskOp::kSync && std::string_view(event.path).ends_with(".db")) raise(SIGKILL);
   return 0;
 }
 // A file of its own, which no segment is in then.
@@ -265,6 +270,36 @@ TEST_P(KillDataSyncTest, ASegmentMadeAfterTheDeathKeepsNobodyFromCheckpoints) {
     forker->run(kYounger);
   });
   EXPECT_EQ(replayed_by_next_open(), 0U);
+}
+
+// Two of its segments go by names of their own: what the dead one's sync of one has lost may be pages of the other.
+TEST_P(KillDataSyncTest, AFileIsOneWhateverItsNames) {
+  for (const bool is_symbolic : {false, true}) {
+    const std::string name = is_symbolic ? "symbolic.db" : "hard.db";
+    const ChildEnd end = run_in_child("older", [&] {
+      Forker forker({[&] {
+                       const ChildEnd victim = run_in_child("victim", [&] {
+                         const Domain domain = open();
+                         platform::set_disk_hook(die_in_any_sync);
+                         if (GetParam() == Victim::kSegment) (void)domain.map(name, part(is_symbolic ? 2 : 1));
+                         domain.checkpoint();
+                       });
+                       EXPECT_EQ(victim.signal, SIGKILL);
+                     },
+                     [&] { expect_younger(false); }});
+      const Domain domain = open();
+      commit(domain, domain.map("a.db", part(0)), 10);
+      if (is_symbolic)
+        std::filesystem::create_symlink("a.db", folder_ / ("domain/" + name));
+      else
+        std::filesystem::create_hard_link(folder_ / "domain/a.db", folder_ / ("domain/" + name));
+      forker.run(kVictim);
+      forker.run(1);
+      forker.expect_success();
+      die_unless_failed();
+    });
+    EXPECT_EQ(end.signal, SIGKILL) << name;
+  }
 }
 
 std::uint64_t last_attempt_ns(const std::string &domain) {

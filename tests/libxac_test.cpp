@@ -20,6 +20,7 @@
 
 #include "platform/disk.h"
 #include "tests/support/children.h"
+#include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -518,6 +519,48 @@ TEST_F(Libxac, AHeapThatAnotherProcessMakesIsThereInTheNextTransaction) {
     for (const auto &entry : std::filesystem::directory_iterator(folder_.path()))
       std::filesystem::remove_all(entry.path());
   }
+}
+
+// Where touches move the snapshot on, it does not move to where there are pointers into a heap that was made since.
+TEST_F(Libxac, AHeapThatIsMadeWhileATransactionRunsIsThereInTheNextOne) {
+  expect_child("chooses detection", [&] {
+    ASSERT_EQ(setenv("TMH_DETECTION", "eager", 1), 0);
+    Children children;
+    const Shared<Turn> turn;
+    children.spawn("makes the heap", [&] {
+      init();
+      int **shared = reinterpret_cast<int **>(map("input.db", PAGESIZE));
+      turn->await(1);
+      ASSERT_EQ(xbegin(), 0);
+      *shared = static_cast<int *>(xMalloc(sizeof(int)));
+      ASSERT_NE(*shared, nullptr) << xStrError(xLastError());
+      **shared = 42;
+      EXPECT_EQ(xend(), COMMITTED);
+      turn->reach(2);
+      turn->await(3);
+      EXPECT_EQ(xShutdown(), 0);
+    });
+    children.spawn("follows the pointer", [&] {
+      init();
+      int **shared = reinterpret_cast<int **>(map("input.db", PAGESIZE));
+      int attempts = 0, seen = 0;
+      for (int status = ABORTED; status == ABORTED; ++attempts) {
+        ASSERT_EQ(xbegin(), 0) << xStrError(xLastError());
+        if (attempts == 0) {
+          turn->reach(1);
+          turn->await(2);
+        }
+        seen = *shared != nullptr ? **shared : 0;
+        status = xend();
+        EXPECT_GE(status, 0) << xStrError(xLastError());
+      }
+      EXPECT_EQ(seen, 42);
+      EXPECT_EQ(attempts, 2);
+      turn->reach(3);
+      EXPECT_EQ(xShutdown(), 0);
+    });
+    children.expect_success();
+  });
 }
 
 TEST_F(Libxac, MallocGivesDistinctMemoryAndRefusesTheImpossible) {

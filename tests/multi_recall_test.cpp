@@ -4,12 +4,14 @@
 //   (1) every scan, of a query or of an update, doomed or not, sees the same sum: the newest version of each page that was taken is one
 //       of its snapshot. Transfers at either level keep the sum.
 //   (2) a scan of untouched pages takes each of them once, with far fewer signals than pages (kernel tracking).
-//   (3) pages that were taken ahead and not touched are in nobody's read set: a commit to them fails nobody.
+//   (3) pages that were taken ahead and not touched are in nobody's read set: a commit to them fails nobody. And the next instance reads what
+//       was committed to them.
 #include <cstdint>
 
 #include <tmh/field.hpp>
 #include <tmh/site.hpp>
 
+#include "tests/support/schedule.h"
 #include "tests/support/seed.h"
 #include "tests/support/stage.h"
 
@@ -124,6 +126,58 @@ TEST_P(MultiRecallTest, PagesTakenAheadAreNotRead) {
         turn.reach(2);
       });
   EXPECT_EQ(query(first.domain, [&] { return first.sum(); }), 1 + 8 * 7U);
+}
+
+// The page has two versions when the instance takes it ahead of a touch that never comes: the older one, which its snapshot reads, has just gone
+// home, and the newer one, which a second query keeps where it is, has been committed since. Its next instance must not read the former.
+TEST_P(MultiRecallTest, PageTakenAheadBetweenTwoOfItsVersionsIsReadAnewByTheNextInstance) {
+  constexpr std::uint64_t kPage = 3;  // behind two touches
+  const std::string folder = folder_.path();
+  const auto set = [](const Player &self, std::uint64_t value) {
+    atomically(self.domain, [&] { store(self.word(kPage), value); });
+  };
+  Schedule schedule;
+  const auto add_query = [&](const char *name, std::uint64_t page) {
+    return schedule.add(name, [&, page] {
+      const Player self(folder, quick());
+      query(self.domain, [&] {
+        static_cast<void>(load(self.word(page)));
+        Schedule::mark(1);
+      });
+    });
+  };
+  const auto older = add_query("older query", kPages - 1), newer = add_query("newer query", kPages - 2);
+  const auto writer = schedule.add("writer", [&] {
+    const Player self(folder, quick());
+    set(self, 1);
+    Schedule::mark(1);
+    set(self, 2);
+    Schedule::mark(2);
+    EXPECT_EQ(self.domain.collect(), 1U);
+    Schedule::mark(3);
+  });
+  const auto scanner = schedule.add("scanner", [&] {
+    const Player self(folder, quick());
+    self.domain.begin();
+    Schedule::mark(1);
+    for (std::uint64_t page = 0; page < 2; ++page) static_cast<void>(load(self.word(page)));
+    store(self.word(0), std::uint64_t{7});
+    EXPECT_EQ(self.domain.end(), Status::kCommitted);
+    atomically(self.domain, [&] { store(self.word(kPage), load(self.word(kPage)) + 1); });
+  });
+  schedule.run(older, to_mark(1));
+  schedule.run(writer, to_mark(1));
+  schedule.run(scanner, to_mark(1));
+  schedule.run(newer, to_mark(1));
+  schedule.run(writer, to_mark(2));
+  schedule.run(older, kToEnd);
+  schedule.run(writer, to_mark(3));
+  schedule.run(scanner, kToEnd);
+  schedule.finish();
+  expect_child("auditor", [&] {
+    const Player self(folder, quick());
+    EXPECT_EQ(query(self.domain, [&] { return load(self.word(kPage)); }), 3U);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, MultiRecallTest, testing::ValuesIn(std::begin(kModes) + 5, std::end(kModes)),

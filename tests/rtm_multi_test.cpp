@@ -4,9 +4,12 @@
 // Skipped:    where RTM does not work, with the library's sentence.
 // Source:     hierarchy/PROTOCOL.md, "Hardware lines".
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -123,6 +126,44 @@ TEST_F(RtmMultiTest, ThreadsOfProcessesAtAllLevelsKeepTheSum) {
               static_cast<unsigned long long>(counters.hardware_opened),
               static_cast<unsigned long long>(counters.hardware_recalled),
               static_cast<unsigned long long>(counters.mode_switches));
+}
+
+// Line mode wants 1 GiB of addresses more than level 2 does. Where there are none nothing is mapped, software lines know nothing of the segment
+// either, and what the program has at its address later is the program's.
+TEST_F(RtmMultiTest, SegmentWithoutAddressesForLineModeIsNotHalfMapped) {
+  constexpr std::uint64_t kRoomBytes = 256u << 20;
+  expect_child("has few addresses", [&] {
+    const RtmTable table(folder_.path());
+    const Site software(table.domain, "software");
+    SegmentOptions raw;
+    raw.layout = Layout::kRaw;
+    raw.size_bytes = raw.max_bytes = 16 * kPageBytes;
+    Segment other = table.domain.map("other.raw", raw);
+    std::byte *const at = other.data();
+    table.domain.unmap(other);
+    std::uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+    const rlimit few{pages * kPageBytes + kRoomBytes, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &few), 0);
+    std::error_code error;
+    other = table.domain.map("other.raw", raw, error);
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+    ASSERT_EQ(error, make_error_code(Errc::kOutOfMemory)) << table.domain.last_error();
+    void *const own =
+        mmap(at, raw.max_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    ASSERT_EQ(own, at);
+    auto &word = *static_cast<field<std::uint64_t> *>(own);
+    atomically(software, [&] {
+      ++table.shared(0);
+      word.store(7);
+    });
+    EXPECT_EQ(*static_cast<const std::uint64_t *>(own), 7U);
+    munmap(own, raw.max_bytes);
+    other = table.domain.map("other.raw", raw);
+    EXPECT_EQ(atomically(software, [&] { return word.load(); }), 0U);
+  });
 }
 
 // As history_multi_test, but two of the processes run nearly everything in RTM, and the third is often away, so that they can.

@@ -159,6 +159,39 @@ TEST_P(UnmapThreadsTest, ChildForkedDuringAnUnmapIsDetached) {
   });
 }
 
+// Its end needs nothing that an unmap() waits for: an instance may wait for it.
+TEST_P(UnmapThreadsTest, ThreadEndsWhileAnUnmapWaitsForAnInstanceThatWaitsForItsEnd) {
+  expect_child("ends", [&] {
+    open();
+    const Site plays = site();
+    std::atomic<bool> has_run{false}, may_end{false}, inside{false};
+    Thread ends([&] {
+      atomically(plays, [&] { ++at(words_.second, 0); });
+      has_run = true;
+      EXPECT_TRUE(poll_until([&] { return may_end.load(); }));
+    });
+    EXPECT_TRUE(poll_until([&] { return has_run.load(); }));
+    std::atomic<pid_t> unmaps_id{0};
+    {
+      Thread runs([&] {
+        atomically(plays, [&] {
+          ++at(words_.second, 0);
+          inside = true;
+          await_asleep(unmaps_id);
+          may_end = true;
+          if (ends.joinable()) ends.join();
+        });
+      });
+      EXPECT_TRUE(poll_until([&] { return inside.load(); }));
+      unmaps_id = gettid();
+      domain_.unmap(second_);
+    }
+    second_ = domain_.map("second.raw", words_options());
+    EXPECT_EQ(committed(word_in(second_), 0), 2U);
+    EXPECT_EQ(domain_.participants().size(), 1U) << "views of threads that have ended";
+  });
+}
+
 // Threads touch the segment as long as a flag says that it is there; whoever clears the flag and unmaps needs no more than that.
 TEST_P(UnmapThreadsTest, SegmentThatComesAndGoesLosesNothing) {
   constexpr int kRounds = 60;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
 #include "levels/page/lines.h"
 #include "platform/counting.h"
@@ -34,6 +35,11 @@ Errc ConsistencyTree::reserve(std::size_t count) noexcept {
   // were freed. That is known here by way of who freed them and the lock, but ThreadSanitizer sees nothing of that where it was another process.
   (void)memory_.durable_clock();
   DomainState &state = memory_.state();
+  try {
+    if (count > reserved_.capacity()) reserved_.reserve(std::max(count, 2 * reserved_.capacity()));
+  } catch (const std::bad_alloc &) {
+    return Errc::kOutOfMemory;
+  }
   while (reserved_.size() < count) {
     if (state.free_version == 0) {
       // A quarter more each time (at least 1 MiB): growing stays amortised without doubling a large store.

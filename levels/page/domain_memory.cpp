@@ -185,10 +185,18 @@ void DomainMemory::make_control_dirty() noexcept {
   }
 }
 
+// By any of its names: through links, too, the kernel knows one file.
 std::uint32_t DomainMemory::file_of(std::uint32_t segment, const storage::SegmentRecordV1 &record) const noexcept {
+  struct stat mine {};
+  const bool exists = segment > 0 && stat(segment_path(record).c_str(), &mine) == 0;
   for (std::uint32_t i = 0; i < segment; ++i) {
     const storage::SegmentRecordV1 &other = control_->segments[i];
-    if (storage::state_of(other) != 0 && std::strcmp(other.name, record.name) == 0) return i;
+    if (storage::state_of(other) == 0) continue;
+    if (std::strcmp(other.name, record.name) == 0) return i;
+    struct stat theirs {};
+    if (exists && stat(segment_path(other).c_str(), &theirs) == 0 && theirs.st_dev == mine.st_dev &&
+        theirs.st_ino == mine.st_ino)
+      return i;
   }
   return segment;
 }

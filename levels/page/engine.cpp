@@ -369,10 +369,13 @@ void Engine::take_turn_for_good() noexcept {
   }
 }
 
+// What a dead holder leaves is taken away under the lock, where its slot cannot pass to somebody who takes the turn, too: the word would be the same.
 void Engine::wait_for_turn(std::uint32_t turn) noexcept {
   DomainState &state = memory_.state();
-  if (platform::futex_wait(state.turn, turn, kTurnWaitNs) && !slot_alive(this, holder_of(turn)))
-    state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed);
+  if (!platform::futex_wait(state.turn, turn, kTurnWaitNs) || slot_alive(this, holder_of(turn))) return;
+  lock();
+  if (!slot_alive(this, holder_of(turn))) state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed);
+  unlock();
 }
 
 void Engine::leave_turn() noexcept {

@@ -47,7 +47,7 @@ struct View {
   std::uint64_t bytes = 0;
   LocalPage *pages = nullptr;
   ReservedArray pages_memory;
-  ReservedArray open_blocks;  // with a level below: a byte per block, not 0: accessible but for guards
+  ReservedArray open_blocks;  // with a level below: a byte per block, 1: accessible but for guards, 2: page by page
 };
 
 class Engine {
@@ -192,7 +192,11 @@ class Engine {
   [[nodiscard]] bool is_closed(const LocalPage &page) const noexcept;
   [[nodiscard]] bool take_from_below(PageId page) noexcept;
   [[nodiscard]] bool extend() noexcept;
+  void note_segments() noexcept;
+  [[nodiscard]] bool knows_too_little() const noexcept;
   void open_closed(View &view, PageId page, std::uint64_t page_count) noexcept;
+  [[nodiscard]] bool open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept;
+  [[nodiscard]] bool open_block_without_area(View &view, std::uint64_t block) noexcept;
   void take_ahead(View &view, PageId page) noexcept;
   void prepare_ahead(const View &view, PageId page) noexcept;
   void register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept;
@@ -232,7 +236,7 @@ class Engine {
   void announce_snapshot(std::uint64_t clock) noexcept;
 
   // engine_end.cpp: writesets, validation, settling
-  void find_writes() noexcept;
+  [[nodiscard]] Errc find_writes() noexcept;  // kOutOfMemory: not all of them
   [[nodiscard]] bool is_valid() noexcept;
   [[nodiscard]] Outcome commit_writes(bool will_wait) noexcept;
   [[nodiscard]] Errc allocate_blocks() noexcept;
@@ -344,6 +348,8 @@ class Engine {
   std::uint64_t repairs_seen_ = 0;
   bool follow_needed_ = false;  // a page lost its guard while it had a version: the log since synced_ tells
   std::uint32_t fork_generation_ = platform::fork_generation();
+  SegmentSet known_;  // segments that there were at the begin, as of the domain's generation
+  std::uint32_t known_generation_ = 0;
 };
 
 }  // namespace tmh::page

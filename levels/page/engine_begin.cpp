@@ -42,6 +42,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   if (memory_.segment_generation() != memory_.segments_opened_at()) {
     if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
   }
+  if (memory_.segments_opened_at() != known_generation_) note_segments();
   ++instance_;
   query_ = is_query;
   policy_ = policy;
@@ -74,6 +75,13 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   engine_thread.running = this;
   platform::probe::begin(platform::probe::kPages, instance_, is_query ? 1 : 0);
   return Errc::kOk;
+}
+
+// For knows_too_little(). The generation first: what is made after it is looked for again.
+void Engine::note_segments() noexcept {
+  known_generation_ = memory_.segments_opened_at();
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i)
+    known_.set(i, memory_.segment(i).is_open.load(std::memory_order_acquire));
 }
 
 // The clock below is read between the store of the pin and the last look at our own clock: so both belong to one cut (PROTOCOL.md).

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <new>
 
 #include "levels/page/engine.h"
 #include "levels/page/engine_thread.h"
@@ -49,19 +50,25 @@ std::byte *Engine::clean_copy(PageId page, const LocalPage &l) const noexcept {
   return l.twin != 0 ? twins_.data(l.twin) : memory_.home(page);
 }
 
-void Engine::find_writes() noexcept {
+// A large instance's take megabytes of the heap, which may be used up.
+Errc Engine::find_writes() noexcept {
   writes_.clear();
   for (const PageId page : private_) {
     LocalPage &l = local(page);
     if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) continue;
     const LineMask lines = differing_lines(address_of(page), clean_copy(page, l));
     if (lines != 0) {
-      writes_.push_back(Write{page, lines, 0});
+      try {
+        writes_.push_back(Write{page, lines, 0});
+      } catch (const std::bad_alloc &) {
+        return Errc::kOutOfMemory;
+      }
       l.unchanged_compares = 0;
     } else if (l.unchanged_compares < 255) {
       ++l.unchanged_compares;
     }
   }
+  return Errc::kOk;
 }
 
 // REQUIRES the lock when the clock has moved. Lazy: no page of the read set was committed since the snapshot.
@@ -101,7 +108,7 @@ bool Engine::is_valid() noexcept {
 Engine::Outcome Engine::end(bool will_wait) noexcept {
   step(Step::kCommitStart);
   collect_touched();
-  find_writes();
+  const Errc found = find_writes();
   Outcome outcome;
   if (query_) {
     if (query_wrote_ == 0 && !writes_.empty()) query_wrote_ = first_difference(writes_.front());
@@ -116,6 +123,9 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
   } else if (failed_ || was_failed()) {
     outcome.cause = failed_ ? failed_cause_ : AbortCause::kConflictOther;
     outcome.error = failed_ ? failed_error_ : Errc::kOk;
+  } else if (found != Errc::kOk) {
+    outcome.cause = AbortCause::kNoSpace;
+    outcome.error = found;
   } else if (writes_.empty()) {
     outcome.status =
         Status::kCommitted;  // read-only: consistent at its snapshot, which is where it stands in the serial order
@@ -186,8 +196,8 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
   take_turn_for_good();
   step(Step::kIrrevocableTurn);
   collect_touched();
-  find_writes();
-  Errc error = allocate_blocks();
+  Errc error = find_writes();
+  if (error == Errc::kOk) error = allocate_blocks();
   lock();
   if (error == Errc::kOk && !failed_ && tree_.reserved() < writes_.size()) error = tree_.reserve(writes_.size());
   // All of it: pages that go down meanwhile are announced in it, too.

@@ -100,6 +100,8 @@ void Engine::register_access(PageId first, std::uint64_t page_count, bool is_wri
   storage::Participant &own = self();
   if (own.failed_instance.load(std::memory_order_relaxed) == instance_) {
     fail_instance(AbortCause::kConflictOther);
+  } else if (knows_too_little()) {
+    fail_instance(AbortCause::kValidation);
   } else {
     // The instance moves below the last committed node (thesis 3.3, step 4): by Invariant 3 nothing that it has touched was
     // committed since, so its snapshot can be the present one. A pin that moves forward never uncovers a home that changed.
@@ -209,11 +211,24 @@ bool Engine::take_from_below(PageId page) noexcept {
   return false;
 }
 
+// REQUIRES the lock. Has a segment been made since the instance began? A pointer into it may be in what has been committed since, and who looks behind
+// each begin what there is (libxac, for its heap) has not mapped it: so no snapshot moves on past that. Not of an irrevocable instance, whose
+// snapshot must move on; nobody else commits at level 2.
+bool Engine::knows_too_little() const noexcept {
+  if (irrevocable_ || memory_.segment_generation() == known_generation_) return false;
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
+    const bool is_there = storage::state_of(memory_.control().segments[i]) != 0;
+    if (is_there && !known_.test(i) && views_[i].base == nullptr) return true;
+  }
+  return false;
+}
+
 // REQUIRES the lock. Nothing that the instance touched was committed since its snapshot: then it may as well have begun now.
 bool Engine::extend() noexcept {
   DomainState &state = memory_.state();
   // What stands in for a page is its state at this snapshot, and nothing tells of later commits to it.
   if (failed_ || resync_needed_ || !standing_in_.empty()) return false;
+  if (knows_too_little()) return false;
   // Eager: every touch has moved the snapshot to its present, past commits that the log since begin still tells of. Bringing what they wrote
   // once more would overwrite this instance's stores; and what it has not touched is inaccessible.
   if (!eager() && state.clock.load(std::memory_order_relaxed) != snapshot_) {
@@ -237,23 +252,48 @@ bool Engine::extend() noexcept {
   return true;
 }
 
+// Accessible but for guards. False: as they were. REQUIRES: all of them are closed.
+bool Engine::open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept {
+  std::byte *at = view.base + first * kBlockPages * kPageBytes;
+  const std::uint64_t bytes =
+      std::min(behind * kBlockPages * kPageBytes, view.bytes) - first * kBlockPages * kPageBytes;
+  if (mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  if (!platform::guard_install(at, bytes)) {
+    mprotect(at, bytes, PROT_NONE);
+    return false;
+  }
+  std::fill(view.open_blocks.base() + first, view.open_blocks.base() + behind, std::byte{1});
+  return true;
+}
+
+// With everything up to the next open block it becomes one area with that, where vm.max_map_count allows no area more. Where none is open: with
+// the view's beginning, which takes one area, or with all of it, which takes none. The guards of a block take a page of page table.
+bool Engine::open_block_without_area(View &view, std::uint64_t block) noexcept {
+  const std::byte *const is_open = view.open_blocks.base();
+  const std::uint64_t count = (view.bytes / kPageBytes + kBlockPages - 1) / kBlockPages;
+  for (std::uint64_t distance = 1; distance < count; ++distance) {
+    if (block >= distance && is_open[block - distance] != std::byte{0})
+      return open_blocks(view, block - distance + 1, block + 1);
+    if (block + distance < count && is_open[block + distance] != std::byte{0})
+      return open_blocks(view, block, block + distance);
+  }
+  return open_blocks(view, 0, block + 1) || open_blocks(view, 0, count);
+}
+
 // The page's block becomes accessible but for guards, the pages themselves altogether. Blocks, because the number of areas is limited.
 // REQUIRES: the pages lie in one block.
 void Engine::open_closed(View &view, PageId page, std::uint64_t page_count) noexcept {
   const std::uint64_t block = static_cast<std::uint64_t>(page_index(page)) / kBlockPages;
-  std::byte *at = view.base + block * kBlockPages * kPageBytes;
-  const std::uint64_t bytes = std::min(kBlockPages * kPageBytes, view.bytes - block * kBlockPages * kPageBytes);
-  std::byte &is_open = view.open_blocks.base()[block];
-  if (is_open == std::byte{0}) {
-    if (mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0 && platform::guard_install(at, bytes)) {
-      is_open = std::byte{1};
-    } else {
-      mprotect(at, bytes, PROT_NONE);
-      any_protected_ = true;
-    }
+  if (view.open_blocks.base()[block] == std::byte{0} && !open_blocks(view, block, block + 1) &&
+      !open_block_without_area(view, block)) {
+    view.open_blocks.base()[block] =
+        std::byte{2};  // page by page: guards for all of it would take what is stored there
+    any_protected_ = true;
   }
   (void)platform::guard_remove(address_of(page), page_count * kPageBytes);
-  if (any_protected_) mprotect(address_of(page), page_count * kPageBytes, PROT_READ | PROT_WRITE);
+  if (any_protected_ && mprotect(address_of(page), page_count * kPageBytes, PROT_READ | PROT_WRITE) != 0)
+    platform::write_sentence("tmh: mprotect refused a page (vm.max_map_count) at",
+                             reinterpret_cast<std::uintptr_t>(address_of(page)));
 }
 
 // The last page that take_ahead() will look at: blocks come in larger pieces than it takes pages. Where there is no room it takes fewer.
@@ -292,6 +332,8 @@ void Engine::take_ahead(View &view, PageId page) noexcept {
     if ((l.lists & kInResident) == 0) resident_.push(each);
     l.lists |= kResident | kInResident;
     l.state = PageState::kAbsent;
+    // As in read_versions(): its newer versions need not be the first ones that it has had since the snapshot.
+    if (memory_.meta_to_read(each).newest.load(std::memory_order_relaxed) != 0) follow_needed_ = true;
     ++run;
   }
   open_run(end);

@@ -3,6 +3,8 @@
 
 #include <immintrin.h>
 
+#include <atomic>
+
 namespace tmh::page {
 
 namespace {
@@ -48,12 +50,21 @@ constexpr bool kAtomicOnly = false;
 #endif
 
 using Compare = LineMask (*)(const std::byte *, const std::byte *) noexcept;
-const Compare compare = kAtomicOnly                      ? differing_by_words
-                        : __builtin_cpu_supports("avx2") ? differing_avx2
-                                                         : differing_sse2;
+LineMask choose(const std::byte *a, const std::byte *b) noexcept;
+// constinit: constructors of a program's static objects, which may run instances, come before a static library's. relaxed: all choose the same.
+constinit std::atomic<Compare> compare{choose};
+LineMask choose(const std::byte *a, const std::byte *b) noexcept {
+  const Compare chosen = kAtomicOnly                      ? differing_by_words
+                         : __builtin_cpu_supports("avx2") ? differing_avx2
+                                                          : differing_sse2;
+  compare.store(chosen, std::memory_order_relaxed);
+  return chosen(a, b);
+}
 
 }  // namespace
 
-LineMask differing_lines(const std::byte *a, const std::byte *b) noexcept { return compare(a, b); }
+LineMask differing_lines(const std::byte *a, const std::byte *b) noexcept {
+  return compare.load(std::memory_order_relaxed)(a, b);
+}
 
 }  // namespace tmh::page

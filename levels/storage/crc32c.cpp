@@ -3,6 +3,7 @@
 
 #include <nmmintrin.h>
 
+#include <atomic>
 #include <boost/crc.hpp>
 #include <cstring>
 
@@ -25,7 +26,14 @@ __attribute__((target("sse4.2"))) std::uint32_t crc32c_sse42(std::uint32_t crc, 
 }
 
 using Function = std::uint32_t (*)(std::uint32_t, const void *, std::size_t) noexcept;
-const Function chosen = __builtin_cpu_supports("sse4.2") ? crc32c_sse42 : crc32c_portable;
+std::uint32_t choose(std::uint32_t crc, const void *data, std::size_t bytes) noexcept;
+// constinit: constructors of a program's static objects, which may open domains, come before a static library's. relaxed: all choose the same.
+constinit std::atomic<Function> chosen{choose};
+std::uint32_t choose(std::uint32_t crc, const void *data, std::size_t bytes) noexcept {
+  const Function best = __builtin_cpu_supports("sse4.2") ? crc32c_sse42 : crc32c_portable;
+  chosen.store(best, std::memory_order_relaxed);
+  return best(crc, data, bytes);
+}
 
 // Boost keeps the remainder unreflected-independent: bits of a 32-bit word in the other order.
 std::uint32_t reversed(std::uint32_t x) noexcept {
@@ -43,7 +51,7 @@ std::uint32_t crc32c_portable(std::uint32_t crc, const void *data, std::size_t b
 }
 
 std::uint32_t crc32c(std::uint32_t crc, const void *data, std::size_t bytes) noexcept {
-  return chosen(crc, data, bytes);
+  return chosen.load(std::memory_order_relaxed)(crc, data, bytes);
 }
 
 }  // namespace tmh::storage
