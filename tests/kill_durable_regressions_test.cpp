@@ -25,6 +25,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -34,6 +35,7 @@
 
 #include <tmh/tmh.hpp>
 
+#include "levels/storage/checkpoint_file.h"
 #include "levels/storage/control.h"
 #include "levels/storage/log_files.h"
 #include "levels/storage/log_format.h"
@@ -132,6 +134,50 @@ TEST_F(DurableRegressionsTest, ACheckpointUnderAReaderWaitsForWhatWasFolded) {
   });
 }
 
+Turn *checkpoint_turn = nullptr;
+void stop_when_collected(platform::Step step) {
+  if (step != platform::Step::kCheckpointCollected) return;
+  checkpoint_turn->reach(2);
+  checkpoint_turn->await(3);
+}
+
+// It is in the log, and home knows nothing of it.
+TEST_F(DurableRegressionsTest, ACheckpointStartsInFrontOfWhatIsCommittedWhileItRuns) {
+  const Shared<Turn> turn;
+  Children children;
+  const std::size_t writer = children.spawn("writer", [&] {
+    const Domain domain = Domain::open(this->domain(), durable());
+    const Segment segment = domain.map("a.db", raw(4));
+    atomically(domain, [&] { word(segment, 0) = 1; });
+    turn->reach(1);
+    turn->await(2);
+    atomically(domain, [&] { word(segment, 1) = 2; });
+    turn->reach(3);
+    turn->await(4);
+    die_unless_failed();
+  });
+  const std::size_t checkpointer = children.spawn("checkpointer", [&] {
+    turn->await(1);
+    const Domain domain = Domain::open(this->domain(), durable());
+    checkpoint_turn = &*turn;
+    platform::set_step_hook(stop_when_collected);
+    const std::uint64_t before = domain.counters().checkpoints;
+    domain.checkpoint();
+    EXPECT_GT(domain.counters().checkpoints, before);
+    die_unless_failed();
+  });
+  EXPECT_EQ(children.wait(checkpointer).signal, SIGKILL);
+  turn->reach(4);
+  EXPECT_EQ(children.wait(writer).signal, SIGKILL);
+  lose_shared_memory(domain());
+  const Domain domain = Domain::open(this->domain());
+  const Segment segment = domain.map("a.db", raw(4));
+  query(domain, [&] {
+    EXPECT_EQ(word(segment, 0), 1U);
+    EXPECT_EQ(word(segment, 1), 2U);
+  });
+}
+
 TEST_F(DurableRegressionsTest, AWriterThatDiesBehindItsPointKeepsNobodyWaiting) {
   const Shared<Turn> turn;
   Children children;
@@ -217,6 +263,10 @@ TEST_F(DurableRegressionsTest, APowerCutLeavesAControlFileThatOpens) {
   platform::set_disk_hook(nullptr);
   EXPECT_GE(watch.syncs, 4);
   for (const std::string &why : watch.wrong) ADD_FAILURE() << why;
+  const auto *kept = reinterpret_cast<const storage::ControlFile *>(watch.on_disk.data());
+  for (std::size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(~kept->segments[i].size_check, (i + 1) * 8 * kPageBytes)
+        << "the size that segment " << i << " has grown to";
 }
 
 template <std::size_t kNumber>
@@ -337,6 +387,144 @@ TEST_F(DurableRegressionsTest, ABackupOpensThoughSegmentsAreMadeMeanwhile) {
   stop->store(true);
   forker.expect_success();
   children.expect_success();
+}
+
+// What a power cut leaves of a copy: of each file what it held when a sync of it began that is done, and the names in folders that were
+// synced behind their making.
+struct CopyWatch {
+  std::map<std::string, std::string> under_way, synced;  // content by path
+  std::vector<std::string> folders;
+};
+CopyWatch *copy_watch = nullptr;
+int watch_copy(const DiskEvent &event) {
+  const std::string path = std::filesystem::path(event.path).lexically_normal().string();
+  if (path.find("/copy") == std::string::npos) return 0;
+  if (event.op == DiskOp::kSync) copy_watch->under_way[path] = read_whole(path.c_str());
+  if (event.op == DiskOp::kSyncDone) copy_watch->synced[path] = copy_watch->under_way[path];
+  if (event.op == DiskOp::kFolderSyncDone) copy_watch->folders.push_back(path);
+  return 0;
+}
+
+TEST_F(DurableRegressionsTest, ABackupThatHasItsNameIsOnDisk) {
+  const Domain domain = Domain::open(this->domain(), durable());
+  std::filesystem::create_directories(this->domain() + "/deep/deeper");
+  const Segment deep = domain.map("deep/deeper/a.db", raw(4));
+  const Segment segment = domain.map("b.db", raw(4));
+  for (std::uint64_t i = 0; i < 100; ++i) atomically(domain, [&] { word(deep, i % 4) = word(segment, i % 4) = i; });
+  const std::string copy = folder_ / "copy", incomplete = copy + ".incomplete";
+  CopyWatch watch;
+  copy_watch = &watch;
+  platform::set_disk_hook(watch_copy);
+  domain.backup(copy);
+  platform::set_disk_hook(nullptr);
+  std::vector<std::string> folders{incomplete};
+  for (const auto &entry : std::filesystem::recursive_directory_iterator(copy)) {
+    const std::string made = incomplete + "/" + entry.path().lexically_relative(copy).string();
+    if (entry.is_directory()) folders.push_back(made);
+    // tmh.checkpoint gets its name last, when it is whole.
+    const std::string at = watch.synced.contains(made) ? made : made + ".new";
+    if (!entry.is_regular_file()) continue;
+    EXPECT_TRUE(watch.synced.contains(at) && watch.synced[at] == read_whole(entry.path().c_str())) << entry.path();
+  }
+  for (const std::string &folder : folders)
+    EXPECT_NE(std::find(watch.folders.begin(), watch.folders.end(), folder), watch.folders.end()) << folder;
+}
+
+TEST_F(DurableRegressionsTest, AnArchivesNameIsOnDiskBeforeAFileIsMoved) {
+  DomainOptions options = durable();
+  options.keep_log = true;
+  const Domain domain = Domain::open(this->domain(), options);
+  const std::string archive = folder_ / "archive";
+  std::filesystem::create_directory(archive);  // by a call that was killed
+  std::vector<std::string> synced;
+  synced_folders = &synced;
+  platform::set_disk_hook(note_synced_folders);
+  (void)domain.archive(archive);
+  platform::set_disk_hook(nullptr);
+  EXPECT_NE(std::find(synced.begin(), synced.end(), archive + "/.."), synced.end());
+}
+
+// Each slot of tmh.checkpoint has the log files that it starts from, also where the newest one is lost: see damage_newest_slot().
+class OlderSlotTest : public DurableRegressionsTest {
+ protected:
+  static constexpr std::uint64_t kPages = 64;
+  // Checkpoints when the test asks for them.
+  static DomainOptions quiet() {
+    DomainOptions options = durable(Durability::kBuffered);
+    options.checkpoint_bytes = 1ull << 40;
+    options.checkpoint_interval_ms = 3'600'000;
+    return options;
+  }
+  // Some three log files.
+  void fill(const Domain &domain, const Segment &segment, std::uint64_t round) const {
+    for (std::uint64_t i = 0; i < 12; ++i) {
+      atomically(domain, [&] {
+        auto *const words = reinterpret_cast<std::uint64_t *>(segment.data());
+        for (std::uint64_t at = 0; at < kPages * kPageBytes / 8; ++at) words[at] = 100 * round + i + at;
+      });
+    }
+    domain.flush();
+  }
+  void damage_newest_slot() const {
+    const std::string path = storage::checkpoint_path(domain());
+    std::string bytes = read_whole(path);
+    storage::CheckpointV1 slots[2];
+    ASSERT_EQ(bytes.size(), sizeof slots);
+    std::memcpy(slots, bytes.data(), sizeof slots);
+    const std::size_t newest = slots[1].sequence > slots[0].sequence ? 1 : 0;
+    EXPECT_LT(slots[1 - newest].lsn / storage::kLogFileBytesMin, slots[newest].lsn / storage::kLogFileBytesMin);
+    bytes[newest * sizeof slots[0] + 50] ^= 1;
+    std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  // What fill() made last.
+  void expect_round(std::uint64_t round) const {
+    const Domain domain = Domain::open(this->domain(), quiet());
+    const Segment segment = domain.map("a.db", raw(kPages));
+    EXPECT_GE(domain.recovery().transactions, 12U) << "it started from the older slot";
+    query(domain, [&] {
+      const auto *const words = reinterpret_cast<const std::uint64_t *>(segment.data());
+      for (std::uint64_t at = 0; at < kPages * kPageBytes / 8; at += 100)
+        EXPECT_EQ(words[at], 100 * round + 11 + at) << at;
+    });
+  }
+};
+
+TEST_F(OlderSlotTest, FindsItsLogWhenFilesWereRecycled) {
+  EXPECT_EQ(run_in_child("user",
+                         [&] {
+                           const Domain domain = Domain::open(this->domain(), quiet());
+                           const Segment segment = domain.map("a.db", raw(kPages));
+                           for (std::uint64_t round = 1; round <= 4; ++round) {
+                             if (round > 1) domain.checkpoint();
+                             fill(domain, segment, round);
+                           }
+                           EXPECT_FALSE(std::filesystem::exists(storage::log_file_path(this->domain(), 0)));
+                           die_unless_failed();
+                         })
+                .signal,
+            SIGKILL);
+  damage_newest_slot();
+  expect_round(4);
+}
+
+TEST_F(OlderSlotTest, FindsItsLogWhenFilesWereArchived) {
+  const std::string archive = folder_ / "archive";
+  EXPECT_EQ(run_in_child("user",
+                         [&] {
+                           DomainOptions options = quiet();
+                           options.keep_log = true;
+                           const Domain domain = Domain::open(this->domain(), options);
+                           const Segment segment = domain.map("a.db", raw(kPages));
+                           for (std::uint64_t round = 1; round <= 3; ++round) {
+                             fill(domain, segment, round);
+                             EXPECT_EQ(domain.archive(archive).empty(), round == 1) << round;
+                           }
+                           die_unless_failed();
+                         })
+                .signal,
+            SIGKILL);
+  damage_newest_slot();
+  expect_round(3);
 }
 
 TEST_F(DurableRegressionsTest, ABackupMayLieOnAnotherDevice) {

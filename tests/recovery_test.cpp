@@ -461,8 +461,18 @@ TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
   EXPECT_EQ(rig.recover_only(&report, earlier), Errc::kBadArgument);
   expect_recovery(rig, &report, until);
   rig.keep(1);
+  for (int times = 0; times < 3; ++times) {
+    expect_recovery(rig, &report, until);
+    EXPECT_EQ(rig.home(), rig.expected()) << times;
+  }
+  EXPECT_EQ(rig.recover_only(&report, earlier), Errc::kBadArgument);
+  rig.checkpoint(true);
   expect_recovery(rig, &report, until);
-  EXPECT_EQ(rig.home(), rig.expected());
+  EXPECT_EQ(rig.home(), rig.expected()) << "opened and closed meanwhile";
+  rig.commit({{0, 0, 5, 5}});
+  rig.sync();
+  rig.checkpoint();
+  EXPECT_EQ(rig.recover_only(&report, until), Errc::kBadArgument) << "a transaction came behind it";
 }
 
 // Made while the clock was ahead, and undone: it is in the log, but no reason to stop in front of what followed.
