@@ -134,6 +134,111 @@ TEST_F(DurableRegressionsTest, ACheckpointUnderAReaderWaitsForWhatWasFolded) {
   });
 }
 
+// The reader holds all back, so each version takes in the one before it, while checkpoints look for what is not home.
+TEST_F(DurableRegressionsTest, NothingIsFoldedAcrossTheFenceOfACheckpoint) {
+  constexpr std::uint64_t kPages = 16, kRounds = 400;
+  const Shared<Turn> turn;
+  const Shared<std::atomic<std::uint64_t>> done;
+  Children children;
+  const std::size_t reader = children.spawn("reader", [&] {
+    const Domain domain = Domain::open(this->domain(), durable());
+    const Segment segment = domain.map("a.db", raw(kPages));
+    domain.begin_query();
+    EXPECT_EQ(word(segment, 0), 0u);
+    turn->reach(1);
+    turn->await(2);
+    die_unless_failed();
+  });
+  const std::size_t writer = children.spawn("writer", [&] {
+    const Domain domain = Domain::open(this->domain(), durable());
+    const Segment segment = domain.map("a.db", raw(kPages));
+    turn->await(1);
+    for (std::uint64_t round = 1; round <= kRounds; ++round) {
+      atomically(domain, [&] {
+        for (std::uint64_t page = 0; page < kPages; ++page) (&word(segment, page))[round] = round;
+      });
+      done->store(round);
+    }
+    turn->await(2);
+    die_unless_failed();
+  });
+  const std::size_t checkpointer = children.spawn("checkpointer", [&] {
+    const Domain domain = Domain::open(this->domain(), durable());
+    turn->await(1);
+    while (done->load() < kRounds) domain.checkpoint();
+    die_unless_failed();
+  });
+  EXPECT_EQ(children.wait(checkpointer).signal, SIGKILL);
+  turn->reach(2);
+  EXPECT_EQ(children.wait(writer).signal, SIGKILL);
+  EXPECT_EQ(children.wait(reader).signal, SIGKILL);
+  lose_shared_memory(domain());
+  const Domain domain = Domain::open(this->domain());
+  const Segment segment = domain.map("a.db", raw(kPages));
+  query(domain, [&] {
+    for (std::uint64_t round = 1; round <= kRounds; ++round) ASSERT_EQ((&word(segment, 7))[round], round);
+  });
+}
+
+// A checkpoint that starts further back, because of a reader, leaves pages for the next one, beside those that are noted since.
+TEST_F(DurableRegressionsTest, PagesThatAReaderKeptFromHomeAreTheNextCheckpointsToo) {
+  constexpr std::uint64_t kPages = 32, kHeldPage = 20, kLaterPage = 21;
+  EXPECT_EQ(run_in_child("user",
+                         [&] {
+                           DomainOptions options = durable(Durability::kBuffered);
+                           options.levels = Levels::kHybrid;
+                           options.checkpoint_bytes = 1ull << 40;
+                           options.checkpoint_interval_ms = 3'600'000;
+                           const Domain domain = Domain::open(this->domain(), options);
+                           const Segment segment = domain.map("a.db", raw(kPages));
+                           const Shared<Turn> turn;
+                           Children readers;
+                           const auto read_from = [&](std::uint32_t begun, std::uint32_t until) {
+                             readers.spawn("reader", [&, begun, until] {
+                               turn->await(begun - 1);
+                               const Domain own = Domain::open(this->domain(), options);
+                               const Segment there = own.map("a.db", raw(kPages));
+                               own.begin_query();
+                               EXPECT_EQ(word(there, kHeldPage), 0U);
+                               turn->reach(begun);
+                               turn->await(until);
+                               own.end_query();
+                             });
+                           };
+                           read_from(1, 2);
+                           read_from(3, 4);
+                           turn->await(1);
+                           for (std::uint64_t i = 1; i <= 40; ++i)
+                             atomically(domain, [&] {
+                               for (std::uint64_t at = 0; at < 4096; ++at) (&word(segment, 0))[at] = i + at;
+                             });
+                           domain.checkpoint();  // moves the fence
+                           turn->reach(2);
+                           turn->await(3);
+                           atomically(domain, [&] { word(segment, kHeldPage) = 1; });
+                           const std::uint64_t before = domain.counters().checkpoints;
+                           domain.checkpoint();
+                           EXPECT_EQ(domain.counters().checkpoints, before + 1) << "in front of what the reader holds";
+                           atomically(domain, [&] { word(segment, kLaterPage) = 2; });
+                           turn->reach(4);
+                           readers.expect_success();
+                           domain.checkpoint();
+                           EXPECT_EQ(domain.counters().checkpoints, before + 2);
+                           die_unless_failed();
+                         })
+                .signal,
+            SIGKILL);
+  lose_shared_memory(domain());
+  const Domain domain = Domain::open(this->domain());
+  const Segment segment = domain.map("a.db", raw(kPages));
+  EXPECT_EQ(domain.recovery().transactions, 0U) << "the last checkpoint has all";
+  query(domain, [&] {
+    EXPECT_EQ(word(segment, 0), 40U);
+    EXPECT_EQ(word(segment, kHeldPage), 1U);
+    EXPECT_EQ(word(segment, kLaterPage), 2U);
+  });
+}
+
 Turn *checkpoint_turn = nullptr;
 void stop_when_collected(platform::Step step) {
   if (step != platform::Step::kCheckpointCollected) return;
@@ -442,6 +547,55 @@ TEST_F(DurableRegressionsTest, AnArchivesNameIsOnDiskBeforeAFileIsMoved) {
   (void)domain.archive(archive);
   platform::set_disk_hook(nullptr);
   EXPECT_NE(std::find(synced.begin(), synced.end(), archive + "/.."), synced.end());
+}
+
+Turn *backup_turn = nullptr;
+void stop_before_the_copy(platform::Step step) {
+  if (step != platform::Step::kCheckpointStored || backup_turn == nullptr) return;
+  backup_turn->reach(2);
+  backup_turn->await(3);
+}
+
+// The copy's data files may hold what was committed behind its checkpoint, until they were copied.
+TEST_F(DurableRegressionsTest, APointInTimeWhileABackupWasTakenIsRefused) {
+  const Shared<Turn> turn;
+  Children children;
+  children.spawn("writer", [&] {
+    const Domain domain = Domain::open(this->domain(), durable());
+    const Segment segment = domain.map("a.db", raw(4));
+    atomically(domain, [&] { word(segment, 0) = 1; });
+    turn->reach(1);
+    turn->await(2);
+    atomically(domain, [&] { word(segment, 0) = 2; });
+    domain.flush();
+    turn->reach(3);
+  });
+  const std::string copy = folder_ / "copy";
+  expect_child("backup", [&] {
+    turn->await(1);
+    const Domain domain = Domain::open(this->domain(), durable());
+    backup_turn = &*turn;
+    platform::set_step_hook(stop_before_the_copy);
+    domain.backup(copy);
+    backup_turn = nullptr;
+  });
+  children.expect_success();
+  const std::string bytes = read_whole(copy + "/tmh.checkpoint");
+  storage::CheckpointV1 start;
+  ASSERT_GE(bytes.size(), sizeof start);
+  std::memcpy(&start, bytes.data(), sizeof start);
+  RecoverOptions until;
+  until.until_lsn = start.lsn;
+  std::error_code code;
+  try {
+    (void)recover(copy, until);
+  } catch (const Error &error) {
+    code = error.code();
+  }
+  EXPECT_EQ(code, make_error_code(Errc::kBadArgument));
+  const Domain domain = Domain::open(copy);
+  const Segment segment = domain.map("a.db", raw(4));
+  EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 2U);
 }
 
 // Each slot of tmh.checkpoint has the log files that it starts from, also where the newest one is lost: see damage_newest_slot().
