@@ -220,9 +220,12 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
   if (stat(folder.c_str(), &info) != 0) return platform::fail_errno(Errc::kIo, folder);
   if (!S_ISDIR(info.st_mode)) return platform::fail(Errc::kBadArgument, folder + " is no folder");
   // Whoever made it, perhaps a call that was killed: files that are moved into it would be lost with its name. A parent that we may not
-  // read is somebody else's to sync.
-  if (const Errc named = platform::sync_folder(folder + "/.."); named != Errc::kOk && named != Errc::kPermission)
-    return named;
+  // read is somebody else's to sync, and so is where another device is mounted.
+  struct stat parent {};
+  if (stat((folder + "/..").c_str(), &parent) == 0 && parent.st_dev == info.st_dev) {
+    const Errc named = platform::sync_folder(folder + "/..");
+    if (named != Errc::kOk && named != Errc::kPermission) return named;
+  }
   LogState &s = state();
   const auto &id = memory_.control().header.domain_id;
   const storage::LogIdentity log{{id[0], id[1]}, s.file_bytes};
