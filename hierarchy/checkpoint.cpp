@@ -219,6 +219,13 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
   struct stat info {};
   if (stat(folder.c_str(), &info) != 0) return platform::fail_errno(Errc::kIo, folder);
   if (!S_ISDIR(info.st_mode)) return platform::fail(Errc::kBadArgument, folder + " is no folder");
+  // Whoever made it, perhaps a call that was killed: files that are moved into it would be lost with its name. A parent that we may not
+  // read is somebody else's to sync, and so is where another device is mounted.
+  struct stat parent {};
+  if (stat((folder + "/..").c_str(), &parent) == 0 && parent.st_dev == info.st_dev) {
+    const Errc named = platform::sync_folder(folder + "/..");
+    if (named != Errc::kOk && named != Errc::kPermission) return named;
+  }
   LogState &s = state();
   const auto &id = memory_.control().header.domain_id;
   const storage::LogIdentity log{{id[0], id[1]}, s.file_bytes};
@@ -260,7 +267,7 @@ Errc copy_file(const std::string &from, const std::string &to) noexcept {
     return platform::fail_errno(Errc::kIo, to);
   const auto bytes = static_cast<std::uint64_t>(info.st_size);
   if (const Errc error = platform::copy_data(in.get(), 0, bytes, out.get(), to); error != Errc::kOk) return error;
-  return fsync(out.get()) == 0 ? Errc::kOk : platform::fail_errno(Errc::kIo, to);
+  return platform::sync_file(out.get(), to);
 }
 
 // What participants share now is not of the copy, should it be put in the place of this domain.
@@ -270,8 +277,8 @@ Errc forget_life(const std::string &control) noexcept {
   constexpr std::uint64_t kNone = 0;
   constexpr auto kAt =
       static_cast<off_t>(offsetof(storage::ControlFile, header) + offsetof(storage::ControlHeaderV1, life));
-  const bool done = pwrite(file.get(), &kNone, sizeof kNone, kAt) == sizeof kNone && fsync(file.get()) == 0;
-  return done ? Errc::kOk : platform::fail_errno(Errc::kIo, control);
+  if (pwrite(file.get(), &kNone, sizeof kNone, kAt) != sizeof kNone) return platform::fail_errno(Errc::kIo, control);
+  return platform::sync_file(file.get(), control);
 }
 
 // A segment's file, as its name says: in the domain's folder. Another one would have the same name in the copy: not copied, but shared with it.
@@ -280,14 +287,21 @@ bool lies_inside(const std::string &name) {
   return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
 }
 
+// From `inner` up to `outer`, which is the caller's: a name is durable with the folder that it is in, and so is that folder's.
+Errc sync_folders(const std::filesystem::path &inner, const std::filesystem::path &outer) noexcept {
+  for (std::filesystem::path folder = inner; folder != outer; folder = folder.parent_path())
+    if (const Errc error = platform::sync_folder(folder); error != Errc::kOk) return error;
+  return Errc::kOk;
+}
+
 Errc lengthen(const std::string &path, std::uint64_t bytes) noexcept {
   platform::FileDescriptor file;
   if (const Errc error = platform::open_regular(path, O_RDWR, &file); error != Errc::kOk) return error;
   struct stat info {};
   if (fstat(file.get(), &info) != 0) return platform::fail_errno(Errc::kIo, path);
   if (static_cast<std::uint64_t>(info.st_size) >= bytes) return Errc::kOk;
-  const bool done = ftruncate(file.get(), static_cast<off_t>(bytes)) == 0 && fsync(file.get()) == 0;
-  return done ? Errc::kOk : platform::fail_errno(Errc::kIo, path);
+  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return platform::fail_errno(Errc::kIo, path);
+  return platform::sync_file(file.get(), path);
 }
 
 // Log files on their way into a copy: whole the first time, then what was written since.
@@ -317,7 +331,7 @@ class LogCopies {
       platform::FileDescriptor file;
       const std::string path = storage::log_file_path(to_, index);
       if (const Errc error = platform::open_regular(path, O_RDWR, &file); error != Errc::kOk) return error;
-      if (fsync(file.get()) != 0) return platform::fail_errno(Errc::kIo, path);
+      if (const Errc error = platform::sync_file(file.get(), path); error != Errc::kOk) return error;
     }
     not_synced_.clear();
     return Errc::kOk;
@@ -354,7 +368,7 @@ Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
     std::filesystem::create_directories(parent, ignored);
     if (::access(to.c_str(), F_OK) != 0) {
       if (const Errc error = copy_file(memory_.segment_path(record), to); error != Errc::kOk) return error;
-      if (const Errc error = platform::sync_folder(parent); error != Errc::kOk) return error;
+      if (const Errc error = sync_folders(parent, folder); error != Errc::kOk) return error;
     }
     const std::uint64_t size = std::max(record.size_bytes, ~record.size_check);
     if (const Errc error = lengthen(to, record.offset_bytes + size); error != Errc::kOk) return error;

@@ -296,7 +296,7 @@ Errc DomainImpl::recover(const std::string &folder, const RecoverOptions &option
   page::DomainMemory memory;
   bool fresh = false;
   if (const Errc error = memory.open(resolved, kAddressBase, 0, &fresh); error != Errc::kOk) return error;
-  if (!fresh) return fail(Errc::kDomainInUse, resolved);
+  if (!fresh) return fail(Errc::kDomainInUse, resolved + memory.who_has_it_open());
   DurableDomain durable(memory, DomainOptions{}, GroupCommit{});
   if (const Errc error = durable.recover(options); error != Errc::kOk) {
     const std::string why = platform::failure_detail();

@@ -186,7 +186,6 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
     const auto segment = segment_at(reinterpret_cast<const void *>(at));
     error = fail(Errc::kQueryWrote, std::string("store to ") + text + (segment ? " in " + segment->name : ""));
   } else if (outcome.error != Errc::kOk) {
-    if (platform::failure_detail().empty()) error = fail(outcome.error, "no room for the instance's versions");
     error = outcome.error;
   }
   if (error != Errc::kOk || !must_wait(outcome.status, durability)) {
@@ -222,10 +221,7 @@ Errc DomainImpl::become_irrevocable(bool *is_pending) noexcept {
   PageRunner &runner = *page_run.runner;
   if (runner.nest.front()) return fail(Errc::kNestedMisuse, "a query cannot become irrevocable; it never aborts");
   runner.holds_turn = true;
-  const Errc error = runner.engine->become_irrevocable(is_pending);
-  if (error != Errc::kOk && platform::failure_detail().empty())
-    return fail(error, "no room for what the instance has written so far");
-  return error;
+  return runner.engine->become_irrevocable(is_pending);
 }
 
 void become_irrevocable_here() {

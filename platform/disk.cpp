@@ -73,6 +73,11 @@ bool DiskFile::is_whole(std::uint64_t bytes) const noexcept {
          info.stx_size >= bytes;
 }
 
+bool DiskFile::has_other_names() const noexcept {
+  struct statx info {};
+  return statx(fd_.get(), "", AT_EMPTY_PATH, STATX_NLINK, &info) != 0 || info.stx_nlink > 1;
+}
+
 Errc DiskFile::read(std::uint64_t offset, void *to, std::size_t bytes, std::size_t *got) const noexcept {
   *got = 0;
   while (*got < bytes) {
@@ -122,13 +127,7 @@ Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t
   return watch_disk({DiskOp::kWriteDone, path_.c_str()});
 }
 
-Errc DiskFile::sync() noexcept {
-  if (const Errc error = watch_disk({DiskOp::kSync, path_.c_str()}); error != Errc::kOk) return error;
-  probe::fsync(path_.c_str(), 0);
-  if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
-  probe::fsync_done(path_.c_str(), 0);
-  return watch_disk({DiskOp::kSyncDone, path_.c_str()});
-}
+Errc DiskFile::sync() noexcept { return sync_file(fd_.get(), path_); }
 
 Errc DiskFile::write_back_gently(const std::atomic<bool> &hurry, std::uint64_t offset, std::uint64_t bytes) noexcept {
   // 32 pages at a time: a durable write waits for at most so many others. Three times as long a pause: a quarter of the device.
@@ -182,6 +181,14 @@ Errc sync_folder(const std::string &folder) noexcept {
   if (::fsync(fd.get()) != 0) return fail_errno(Errc::kIo, "fsync " + folder);
   probe::fsync_done(folder.c_str(), 0);
   return watch_disk({DiskOp::kFolderSyncDone, folder.c_str()});
+}
+
+Errc sync_file(int fd, const std::string &path) noexcept {
+  if (const Errc error = watch_disk({DiskOp::kSync, path.c_str()}); error != Errc::kOk) return error;
+  probe::fsync(path.c_str(), 0);
+  if (fdatasync(fd) != 0) return fail_errno(Errc::kIo, "fdatasync " + path);
+  probe::fsync_done(path.c_str(), 0);
+  return watch_disk({DiskOp::kSyncDone, path.c_str()});
 }
 
 Errc rename_new(const std::string &from, const std::string &to) noexcept {

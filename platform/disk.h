@@ -129,6 +129,8 @@ class DiskFile {
   [[nodiscard]] Errc size(std::uint64_t *bytes) const noexcept;
   // False when the name is gone or the file is shorter than `bytes`.
   [[nodiscard]] bool is_whole(std::uint64_t bytes) const noexcept;
+  // A hard link leads here, too: what is written to the file appears under that name as well. In doubt there is one.
+  [[nodiscard]] bool has_other_names() const noexcept;
 
   [[nodiscard]] Errc read(std::uint64_t offset, void *to, std::size_t bytes, std::size_t *got) const noexcept;
   [[nodiscard]] Errc write(std::uint64_t offset, const void *from, std::size_t bytes) noexcept;
@@ -153,6 +155,8 @@ class DiskFile {
 [[nodiscard]] Errc disk_rename(const std::string &from, const std::string &to) noexcept;
 [[nodiscard]] Errc disk_unlink(const std::string &path) noexcept;  // kOk when there is none
 [[nodiscard]] Errc sync_folder(const std::string &folder) noexcept;
+// What DiskFile::sync() does, of a file that `fd` was opened by another way: what was written to it is durable when it returns.
+[[nodiscard]] Errc sync_file(int fd, const std::string &path) noexcept;
 // A file or folder gets its name only when nothing has it. kBadArgument: something has.
 [[nodiscard]] Errc rename_new(const std::string &from, const std::string &to) noexcept;
 // Written under another name, synced, renamed: readers see the old or the new file, never a part. The name is durable once the folder is

@@ -498,6 +498,28 @@ TEST_F(BadCallTest, FileSizeLimitIsAnIoErrorNotASignal) {
   });
 }
 
+// Not what the thread was told before.
+TEST_F(BadCallTest, AnEndWithoutRoomSaysThatAndNothingElse) {
+  expect_child("limited", [&] {
+    signal(SIGXFSZ, SIG_IGN);
+    constexpr std::uint64_t kBytes = 16 << 20;
+    const Domain domain = Domain::open(folder_.path(), plain());
+    const Segment wide = domain.map("wide.raw", raw_segment(kBytes));
+    expect_error(
+        Errc::kBadArgument, [&] { static_cast<void>(domain.map("")); }, "empty name");
+    const rlimit limit{rlim_t{1} << 20, rlim_t{1} << 20};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    expect_error(
+        Errc::kIo,
+        [&] {
+          atomically(domain, [&] {
+            for (std::uint64_t at = 0; at < kBytes; at += kPageBytes) wide.data()[at] = std::byte{1};
+          });
+        },
+        "no room for the instance's versions");
+  });
+}
+
 // A device of its own, in a mount namespace that goes with the child. Not tmpfs: there even a load from a hole takes a page of the
 // device, and raises SIGBUS before any library could prevent it.
 bool mount_small_device(const std::string &image, const std::string &folder) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "levels/storage/log_files.h"
 #include "tests/power/faults.h"
 #include "tests/power/judge.h"
 #include "tests/power/worker.h"
@@ -292,8 +293,13 @@ TEST_F(DiskFaultsTest, LogFileWhoseNameIsNotDurableIsNotUsed) {
   in_child("victim", [&](World &world, Worker &worker) {
     plan_->arm(DiskOp::kFolderSync, EIO);
     // Each time: a file that a failed attempt left under its final name is no better than none.
-    for (int i = 0; i < 3; ++i)
+    std::vector<std::uint64_t> made[3];
+    for (std::vector<std::uint64_t> &files : made) {
       EXPECT_EQ(work_until_error(world, worker), Errc::kIo) << plan_->failed.load() << " folder syncs failed";
+      EXPECT_EQ(storage::list_log_files(folder_.path(), &files), Errc::kOk);
+    }
+    EXPECT_EQ(made[1], made[0]) << "it was written to, and another one was made";
+    EXPECT_EQ(made[2], made[0]);
     plan_->lift();
     EXPECT_EQ(work_until_error(world, worker, 60), Errc::kOk);
     world.close();

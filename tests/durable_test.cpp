@@ -23,6 +23,7 @@
 
 #include <tmh/tmh.hpp>
 
+#include "platform/failure.h"
 #include "platform/process.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"
@@ -609,6 +610,9 @@ TEST_F(DurableTest, ABackupIsRefusedWhenASegmentLiesOutsideTheFolder) {
 TEST_F(DurableTest, BadInputIsRefused) {
   Domain strict = Domain::open(path(), durable_options());
   EXPECT_EQ(code_of([&] { (void)recover(path()); }), Errc::kDomainInUse);
+  const std::string refused = platform::failure_detail();
+  EXPECT_NE(refused.find("process " + std::to_string(getpid()) + " (durable_test) has it open"), std::string::npos)
+      << refused;
   strict.close();
   EXPECT_EQ(code_of([&] { (void)Domain::open(path(), durable_options(Durability::kBuffered)); }),
             Errc::kDurabilityMismatch);

@@ -17,8 +17,10 @@
 
 #include <tmh/tmh.hpp>
 
+#include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
+#include "tests/support/schedule.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 
@@ -415,6 +417,35 @@ TEST_F(HybridDurableTest, TheLogsWriterNeedNotKnowEverySegment) {
   children.expect_success();
   const std::vector<std::uint64_t> words = recovered(path());
   for (std::uint64_t i = 93; i <= 100; ++i) EXPECT_EQ(words[i % 8], i);
+}
+
+// The log's order is that of stamps: a write that went past one that is still in flight would leave it out for good, and tell it that it is
+// durable.
+TEST_F(HybridDurableTest, TheLogWaitsForWhatWasStampedBefore) {
+  Schedule schedule;
+  const auto add_committer = [&](std::uint64_t page) {
+    const std::size_t actor = schedule.add("of page " + std::to_string(page), [this, page] {
+      const Domain domain = Domain::open(path(), hybrid());
+      const Segment segment = domain.map("a.db", raw_pages(kTablePages));
+      const Sites sites(domain);
+      atomically(sites.lines, [&] { cell(segment, page).store(1); });
+      Schedule::mark(1);
+      atomically(sites.lines, [&] { cell(segment, page).store(2); });
+      Schedule::mark(2);
+      Schedule::mark(3);
+    });
+    EXPECT_EQ(schedule.run(actor, to_mark(1)), Reached::kThere);
+    return actor;
+  };
+  const std::size_t first = add_committer(3), second = add_committer(5);
+  EXPECT_EQ(schedule.run(first, to_step(platform::Step::kLineValidate)), Reached::kThere);
+  (void)schedule.run(second, to_mark(2));  // it waits
+  for (const std::size_t actor : {first, second}) EXPECT_EQ(schedule.run(actor, to_mark(3)), Reached::kThere);
+  for (const std::size_t actor : {first, second}) schedule.kill(actor);
+  lose_shared_memory(path());
+  const std::vector<std::uint64_t> words = recovered(path());
+  EXPECT_EQ(words[3], 2U);
+  EXPECT_EQ(words[5], 2U);
 }
 
 TEST_F(HybridDurableTest, ADomainMayGoFromOneLevelToBothAndBack) {

@@ -238,6 +238,24 @@ TEST(LogFormatTest, FilesAreMadeRecycledListedAndArchived) {
   EXPECT_EQ(indexes, (std::vector<std::uint64_t>{3}));
 }
 
+// "ln" and "cp -l" are how some archive; what they have is theirs.
+TEST(LogFormatTest, ALogFileThatALinkKeepsIsNotRecycled) {
+  const MemoryFolder folder;
+  const LogIdentity log{{1, 2}, kLogFileBytesMin};
+  ASSERT_EQ(create_log_file(folder.path(), log, 0), Errc::kOk);
+  patch_file(log_file_path(folder.path(), 0), 5000, "records");
+  const std::string kept = folder.path() + "/kept", bytes = read_file(log_file_path(folder.path(), 0));
+  std::filesystem::create_hard_link(log_file_path(folder.path(), 0), kept);
+  ASSERT_EQ(recycle_log_file(folder.path(), log, 0, 1), Errc::kOk);
+  EXPECT_EQ(read_file(kept), bytes);
+  EXPECT_EQ(verify_log_file(log_file_path(folder.path(), 1), log, 1), Errc::kOk);
+  std::vector<std::uint64_t> indexes;
+  ASSERT_EQ(list_log_files(folder.path(), &indexes), Errc::kOk);
+  EXPECT_EQ(indexes, (std::vector<std::uint64_t>{1}));
+  patch_file(log_file_path(folder.path(), 1), 5000, "later ones");
+  EXPECT_EQ(read_file(kept), bytes);
+}
+
 // --- records there and back -------------------------------------------------------------------------------------------------------
 
 struct Difference {

@@ -364,6 +364,24 @@ TEST_F(LogReaderTest, LaterGenerationIsFollowed) {
   EXPECT_EQ(reading.generation, rig_.generation());
 }
 
+// An older checkpoint says that it was durable, and a point in front of it was restored.
+TEST_F(LogReaderTest, WhatWasDurableMayHaveBeenUndone) {
+  CheckpointFile file;
+  ASSERT_EQ(file.open(folder_.path(), rig_.control().header.domain_id), Errc::kOk);
+  CheckpointV1 from = file.current();
+  commit_some(100);
+  rig_.sync();
+  from.durable_lsn = rig_.durable();
+  RecoveryOptions until;
+  until.until_lsn = rig_.transactions()[0].end;
+  RecoveryReport report;
+  ASSERT_EQ(rig_.recover(&report, until), Errc::kOk);
+  ASSERT_LT(rig_.end(), from.durable_lsn);
+  const Reading reading = read_from(from);
+  EXPECT_EQ(reading.error, Errc::kOk) << reading.detail;
+  EXPECT_EQ(reading.generation, rig_.generation());
+}
+
 // The first generation's last record is damaged, and the record that opens the second says that it was valid.
 TEST_F(LogReaderTest, OpeningRecordProvesWhereItsPredecessorEnded) {
   CheckpointFile file;

@@ -33,6 +33,14 @@ TEST(ChildrenTest, FailedChildFailsTheTest) {
   EXPECT_NONFATAL_FAILURE(expect_child("fails", [] { throw std::runtime_error("(on purpose)"); }), "child fails");
 }
 
+TEST(ChildrenTest, AFailedChildThatWasSeenToHaveEndedFailsTheTest) {
+  Children children;
+  const std::size_t child = children.spawn("fails", [] { throw std::runtime_error("(on purpose)"); });
+  EXPECT_TRUE(poll_until([&] { return !children.running(child); }));
+  EXPECT_NONFATAL_FAILURE(children.expect_success(), "child fails");
+  children.expect_success();  // told once
+}
+
 TEST(ChildrenTest, HungChildIsReportedWithItsPidAndKilled) {
   Children children;
   const std::size_t child = children.spawn("sleeper", [] { pause(); });

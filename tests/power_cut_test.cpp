@@ -27,9 +27,9 @@ struct Scenario {
 };
 
 const Scenario kScenarios[] = {
-    {"Mixed", 15, [](RunPlan *) {}},
+    {"Mixed", 10, [](RunPlan *) {}},
     {"DeathsInOperations", 15, [](RunPlan *plan) { plan->pace.die_one_in = 100; }},
-    {"Hybrid", 15, [](RunPlan *plan) { plan->options.levels = Levels::kHybrid; }},
+    {"Hybrid", 10, [](RunPlan *plan) { plan->options.levels = Levels::kHybrid; }},
     {"HybridDeathsInOperations", 10,
      [](RunPlan *plan) {
        plan->options.levels = Levels::kHybrid;
@@ -40,6 +40,11 @@ const Scenario kScenarios[] = {
      [](RunPlan *plan) {
        plan->options.keep_log = true;
        plan->archives = true;
+     }},
+    {"ArchiveAndDeathsInOperations", 10,
+     [](RunPlan *plan) {
+       plan->archives = true;
+       plan->pace.die_one_in = 100;
      }},
     {"NoEarlyRelease", 10, [](RunPlan *plan) { plan->options.early_release = false; }},
     {"SmallTransactions", 10, [](RunPlan *plan) { plan->only_ledger = true; }},

@@ -461,8 +461,35 @@ TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
   EXPECT_EQ(rig.recover_only(&report, earlier), Errc::kBadArgument);
   expect_recovery(rig, &report, until);
   rig.keep(1);
+  for (int times = 0; times < 3; ++times) {
+    expect_recovery(rig, &report, until);
+    EXPECT_EQ(rig.home(), rig.expected()) << times;
+  }
+  EXPECT_EQ(rig.recover_only(&report, earlier), Errc::kBadArgument);
+  rig.checkpoint(true);
   expect_recovery(rig, &report, until);
-  EXPECT_EQ(rig.home(), rig.expected());
+  EXPECT_EQ(rig.home(), rig.expected()) << "opened and closed meanwhile";
+  rig.commit({{0, 0, 5, 5}});
+  rig.sync();
+  rig.checkpoint();
+  EXPECT_EQ(rig.recover_only(&report, until), Errc::kBadArgument) << "a transaction came behind it";
+}
+
+// What was undone is in the log all the same.
+TEST(RecoveryTest, APointInTimeOutlivesTheLossOfASlot) {
+  const MemoryFolder folder;
+  LogRig rig(folder.path());
+  for (std::uint32_t i = 0; i < 3; ++i) rig.commit({{0, 0, i, i + 1}});
+  rig.sync();
+  RecoveryOptions until;
+  until.until_lsn = rig.transactions()[0].end;
+  RecoveryReport report;
+  ASSERT_EQ(rig.recover_only(&report, until), Errc::kOk) << platform::failure_detail();
+  CheckpointFile file;
+  ASSERT_EQ(file.open(folder.path(), rig.control().header.domain_id), Errc::kOk);
+  patch_file(checkpoint_path(folder.path()), file.current().sequence % 2 * sizeof(CheckpointV1) + 50, "damage");
+  expect_recovery(rig, &report);
+  EXPECT_EQ(rig.home(), rig.expected(1));
 }
 
 // Made while the clock was ahead, and undone: it is in the log, but no reason to stop in front of what followed.

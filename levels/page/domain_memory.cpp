@@ -8,6 +8,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <set>
 
 #include "levels/page/changed_pages.h"
 #include "levels/page/lines.h"
@@ -395,6 +396,22 @@ bool DomainMemory::anyone_alive() const noexcept {
     if (participants_[i].state.load(std::memory_order_acquire) != 0 && participants_[i].is_alive()) return true;
   }
   return false;
+}
+
+std::string DomainMemory::who_has_it_open() const {
+  std::string first;
+  std::set<std::int32_t> processes;  // threads with views of their own have slots, too
+  for (std::uint32_t i = 0; i < participants_high(); ++i) {
+    const storage::Participant &record = participants_[i];
+    if (record.state.load(std::memory_order_acquire) == 0 || !record.is_alive()) continue;
+    if (processes.empty())
+      first = ": process " + std::to_string(record.pid) + " (" +
+              std::string(record.name, strnlen(record.name, sizeof record.name)) + ")";
+    processes.insert(record.pid);
+  }
+  if (processes.empty()) return {};
+  if (processes.size() == 1) return first + " has it open";
+  return first + " and " + std::to_string(processes.size() - 1) + " more have it open";
 }
 
 Errc DomainMemory::allocate_blocks(PageId first, std::uint64_t page_count) noexcept {

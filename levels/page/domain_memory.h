@@ -192,6 +192,8 @@ class DomainMemory {
   // A free participant record for this process; kTooManyParticipants.
   [[nodiscard]] Errc attach_slot(const std::string &name, std::uint32_t *slot) noexcept;
   [[nodiscard]] bool anyone_alive() const noexcept;
+  // ": process 4711 (shop) has it open", and how many more; empty: nobody.
+  [[nodiscard]] std::string who_has_it_open() const;
 
   // Disk blocks for the pages' home and metadata: a commit asks before it promises anything. kDiskFull, kIo.
   [[nodiscard]] Errc allocate_blocks(PageId first, std::uint64_t page_count) noexcept;

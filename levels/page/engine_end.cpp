@@ -9,6 +9,7 @@
 #include "levels/page/engine_thread.h"
 #include "levels/page/lines.h"
 #include "platform/disk.h"
+#include "platform/failure.h"
 #include "platform/probes.h"
 #include "platform/steps.h"
 
@@ -21,6 +22,9 @@ using storage::Count;
 using storage::kNoPin;
 
 namespace {
+// What lacked room said so with a code alone, some of it in a handler: without words of its own the error would have those of an earlier one.
+Errc no_room(Errc error) noexcept { return platform::fail(error, "no room for the instance's versions"); }
+
 // Comparing a kept page costs 0.07 us, copying it again after a drop 2 us: after 30 useless comparisons dropping was the better choice.
 constexpr std::uint8_t kUselessComparesMax = 30;
 // A page that is kept only because its version is not home yet goes after so many: then it mostly is.
@@ -122,10 +126,10 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
     }
   } else if (failed_ || was_failed()) {
     outcome.cause = failed_ ? failed_cause_ : AbortCause::kConflictOther;
-    outcome.error = failed_ ? failed_error_ : Errc::kOk;
+    if (failed_ && failed_error_ != Errc::kOk) outcome.error = no_room(failed_error_);
   } else if (found != Errc::kOk) {
     outcome.cause = AbortCause::kNoSpace;
-    outcome.error = found;
+    outcome.error = no_room(found);
   } else if (writes_.empty()) {
     outcome.status =
         Status::kCommitted;  // read-only: consistent at its snapshot, which is where it stands in the serial order
@@ -211,7 +215,7 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
   if (!irrevocable_) {
     leave_turn();
     *is_pending = false;
-    return error;
+    return error == Errc::kOk ? error : no_room(error);
   }
   self().add(Count::kIrrevocables, 1);
   step(Step::kIrrevocable);
@@ -253,7 +257,7 @@ Errc Engine::lock_with_log_space(storage::Lsn *log_end) noexcept {
     lock_when_turn_allows();
     if (const Errc error = memory_.make_log_room(ConsistencyTree::entries_of(writes_.size())); error != Errc::kOk) {
       unlock();
-      return error;
+      return no_room(error);
     }
     if (log_ == nullptr) return Errc::kOk;
     const DurableLog::Room room = log_->room(writes_.size(), log_end);
@@ -273,7 +277,7 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
   const auto take_slots_back = [this] {
     for (const Write &write : writes_) tree_.give_back(write.slot);
   };
-  if (const Errc error = fill_slots(); error != Errc::kOk) return no_space(error);
+  if (const Errc error = fill_slots(); error != Errc::kOk) return no_space(no_room(error));
   DomainState &state = memory_.state();
   storage::Lsn log_end = 0;
   if (const Errc error = lock_with_log_space(&log_end); error != Errc::kOk) {

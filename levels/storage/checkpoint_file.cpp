@@ -66,6 +66,7 @@ Errc verify_checkpoint(const CheckpointV1 &slot, std::uint64_t index, std::strin
 }
 
 Errc CheckpointFile::open(const std::string &folder, const std::uint64_t domain_id[2]) noexcept {
+  durable_sequence_ = 0;
   domain_id_[0] = domain_id[0];
   domain_id_[1] = domain_id[1];
   const std::string path = checkpoint_path(folder);
@@ -114,6 +115,7 @@ Errc CheckpointFile::write_slot(const CheckpointV1 &slot) noexcept {
   if (error == Errc::kOk) {
     both_valid_ = both_valid_ || sealed.sequence == current_.sequence + 1;  // a damaged slot was the one just written
     current_ = sealed;
+    durable_sequence_ = sealed.sequence;
   } else {
     both_valid_ = false;  // it may be torn
   }
@@ -136,6 +138,8 @@ Errc CheckpointFile::create(const std::string &folder, const CheckpointV1 &first
 }
 
 Errc CheckpointFile::store(CheckpointV1 next) noexcept {
+  if (current_.sequence != durable_sequence_)
+    if (const Errc error = write_slot(current_); error != Errc::kOk) return error;
   next.sequence = current_.sequence + 1;
   next.previous_lsn = current_.lsn;
   return write_slot(next);

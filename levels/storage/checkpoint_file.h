@@ -1,6 +1,7 @@
 // levels/storage/checkpoint_file.h -- tmh.checkpoint: where recovery starts, and how the log continues.
 // Shape:     two CheckpointV1 slots of 4096 bytes; the valid one with the larger sequence counts. A write goes to the other slot and is
-//            durable before anything relies on it, so a torn one leaves its predecessor.
+//            durable before anything relies on it, so a torn one leaves its predecessor. That may be another process's, which died before it
+//            knew its write to be durable: then it is written once more first.
 // Invariant: log files are recycled only when the *older* slot does not need them either: one damaged slot costs nothing.
 // Sharing:   written under the folder lock or the checkpoint lock.
 // Source:    DESIGN D3, D4, D6, D8.
@@ -74,6 +75,7 @@ class CheckpointFile {
   std::uint64_t domain_id_[2] = {};
   bool both_valid_ = false;
   CheckpointV1 current_{};
+  std::uint64_t durable_sequence_ = 0;  // of the slot whose write by this object succeeded last
 };
 
 [[nodiscard]] std::string checkpoint_path(const std::string &folder);

@@ -168,6 +168,7 @@ Errc recycle_log_file(const std::string &folder, const LogIdentity &log, std::ui
   DiskFile file;
   if (const Errc error = file.open(temporary, DiskFile::Mode::kReadWrite); error != Errc::kOk) return error;
   if (!file.is_whole(log.file_bytes)) return fail(Errc::kShortFile, log_file_path(folder, old_index));
+  if (file.has_other_names()) return create_log_file(folder, log, new_index);  // somebody keeps it: "ln", "cp -l"
   if (const Errc error = write_header(&file, log, new_index); error != Errc::kOk) return error;
   return publish(folder, new_index);
 }

@@ -42,7 +42,8 @@ struct LogIdentity {
 // A new file full of zeros with disk blocks for all of it. Durable, name included, when it returns. An existing file of that index is
 // replaced: callers look first.
 [[nodiscard]] Errc create_log_file(const std::string &folder, const LogIdentity &log, std::uint64_t index) noexcept;
-// Makes file `new_index` out of file `old_index`, which nothing needs any more: no block is allocated and no zero written.
+// Makes file `new_index` out of file `old_index`, which nothing needs any more: no block is allocated and no zero written. Where a hard link
+// keeps the old one, an archive's perhaps, that stays as it is, and the new one is made as create_log_file() does.
 [[nodiscard]] Errc recycle_log_file(const std::string &folder, const LogIdentity &log, std::uint64_t old_index,
                                     std::uint64_t new_index) noexcept;
 // Copies the file, under the temporary name first. Durable when it returns.

@@ -2,7 +2,9 @@
 #include "levels/storage/recovery.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstring>
 #include <new>
 #include <thread>
 #include <vector>
@@ -87,10 +89,12 @@ class Recovery {
     *report_ = {};
     report_->start_lsn = from_.lsn;
     report_->last_stamp = from_.stamp;
-    if (options_.until_lsn < held_end())
-      return fail(Errc::kBadArgument, "until LSN " + std::to_string(options_.until_lsn) +
-                                          ": the data files hold everything up to LSN " + std::to_string(from_.lsn));
     if (const Errc error = source_.open(); error != Errc::kOk) return error;
+    Lsn held = 0;
+    if (const Errc error = find_held_end(&held); error != Errc::kOk) return error;
+    if (options_.until_lsn < held)
+      return fail(Errc::kBadArgument, "until LSN " + std::to_string(options_.until_lsn) +
+                                          ": the data files hold everything up to LSN " + std::to_string(held));
     if (const Errc error = check(); error != Errc::kOk) return error;
     if (plan_.is_cut && plan_.end < from_.durable_lsn)
       return fail(Errc::kBadArgument, "the point in time ends at LSN " + std::to_string(plan_.end) +
@@ -110,12 +114,8 @@ class Recovery {
   [[nodiscard]] bool is_beyond(const RecordHeaderV1 &header) const noexcept {
     return header.lsn + header.length > options_.until_lsn || header.time_ns > options_.until_time_ns;
   }
-  // Behind the last record in front of the checkpoint. A recovery's lies in the block behind it, also that of the same point in time.
-  [[nodiscard]] Lsn held_end() const noexcept {
-    const bool is_recoverys =
-        from_.previous_generation != 0 && open_position(from_.previous_end, log_.file_bytes) == from_.lsn;
-    return is_recoverys ? from_.previous_end : from_.lsn;
-  }
+  [[nodiscard]] Errc find_held_end(Lsn *end);
+  [[nodiscard]] Errc look_for_opening(Lsn end, Lsn *previous_end);
   [[nodiscard]] Errc store();
   [[nodiscard]] Errc mark();
   [[nodiscard]] Errc mend_file(Lsn next_lsn);
@@ -132,6 +132,35 @@ class Recovery {
   Plan plan_;
   RecoveryReport *report_;
 };
+
+// Behind the last transaction in front of the checkpoint. A recovery's checkpoint lies in the block behind it, also that of the same point in
+// time; and so does that of each of several, whose opening records nothing came between.
+Errc Recovery::find_held_end(Lsn *end) {
+  const bool is_recoverys =
+      from_.previous_generation != 0 && open_position(from_.previous_end, log_.file_bytes) == from_.lsn;
+  *end = is_recoverys ? from_.previous_end : from_.lsn;
+  for (Lsn earlier = *end; options_.until_lsn < *end; *end = earlier) {
+    if (const Errc error = look_for_opening(*end, &earlier); error != Errc::kOk) return error;
+    if (earlier == *end) break;
+  }
+  return Errc::kOk;
+}
+
+// Where the generation before ended, if the record that ends at `end` is one that opens a generation.
+Errc Recovery::look_for_opening(Lsn end, Lsn *previous_end) {
+  const Lsn at = end - kOpenRecordBytes;
+  if (end < kFirstLsn + kOpenRecordBytes || file_of(at, log_.file_bytes) != file_of(end, log_.file_bytes))
+    return Errc::kOk;
+  std::array<std::byte, kOpenRecordBytes> bytes{};
+  std::size_t got = 0;
+  if (const Errc error = source_.read(at, bytes.data(), bytes.size(), &got); error != Errc::kOk) return error;
+  RecordView record{{}, bytes.data()};
+  std::memcpy(&record.header, bytes.data(), sizeof record.header);
+  const bool is_opening = got == bytes.size() && is_header_sane(record.header, at, bytes.size()) &&
+                          record.kind() == RecordKind::kOpen && is_crc_right(record.header, bytes.data());
+  if (is_opening && record.open_payload().previous_end < at) *previous_end = record.open_payload().previous_end;
+  return Errc::kOk;
+}
 
 // First reading: all of the log, also behind a point in time, because the new generation is to be above every one in it.
 Errc Recovery::check() {

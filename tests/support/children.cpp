@@ -118,12 +118,14 @@ void Children::kill(std::size_t index, int signal) const {
 }
 
 void Children::bury(std::size_t index) {
+  children_[index].told = true;
   kill(index, SIGKILL);
   if (!children_[index].ended) collect(&children_[index]);
 }
 
 ChildEnd Children::wait(std::size_t index, std::chrono::milliseconds deadline) {
   Child &child = children_[index];
+  child.told = true;
   if (child.ended) return child.end;
   const auto end = std::chrono::steady_clock::now() + deadline;
   pollfd descriptor{child.pidfd, POLLIN, 0};
@@ -144,7 +146,7 @@ ChildEnd Children::wait(std::size_t index, std::chrono::milliseconds deadline) {
 
 void Children::expect_success() {
   for (std::size_t i = 0; i < children_.size(); ++i) {
-    if (children_[i].ended) continue;
+    if (children_[i].told) continue;
     const ChildEnd end = wait(i);
     EXPECT_TRUE(end.succeeded()) << "child " << children_[i].name << " (pid " << children_[i].pid << "): exit code "
                                  << end.exit_code << ", signal " << end.signal;

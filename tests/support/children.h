@@ -50,6 +50,7 @@ class Children {
     pid_t pid = 0;
     int pidfd = -1;
     bool ended = false;
+    bool told = false;  // how: to who asked, or because it was to be killed
     std::string name;
     ChildEnd end;
   };
