@@ -51,9 +51,7 @@ void check(Errc error) {
 class CrashedFolder {
  public:
   CrashedFolder(std::string folder, const Options &options)
-      : folder_(std::move(folder)),
-        options_(options),
-        control_(std::make_unique<ControlFile>(new_control(geteuid(), 1ull << 44))) {
+      : folder_(std::move(folder)), options_(options), control_(new_control(geteuid(), 1ull << 44)) {
     SegmentRecordV1 &record = control_->segments[0];
     record.state = 1;
     record.layout = 2;

@@ -23,7 +23,9 @@ Errc copy_range(int in, off_t at, off_t end, int out, off_t from, const std::str
     const ssize_t n = copy_file_range(in, &at, out, &target, static_cast<std::size_t>(end - at), 0);
     if (n == 0) return Errc::kOk;  // the file ends
     if (n > 0 || errno == EINTR) continue;
-    if (errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS) return fail_errno(Errc::kIo, to);
+    if (errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS &&
+        errno != EPERM)  // EPERM: a sandbox
+      return fail_errno(Errc::kIo, to);
     break;
   }
   if (at >= end) return Errc::kOk;

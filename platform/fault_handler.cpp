@@ -145,6 +145,14 @@ void withdraw_fault_range(std::uintptr_t begin) noexcept {
   }
 }
 
+void unblock_faults() noexcept {
+  sigset_t faults;
+  sigemptyset(&faults);
+  sigaddset(&faults, SIGSEGV);
+  sigaddset(&faults, SIGBUS);
+  pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+}
+
 void write_sentence(const char *text, std::uintptr_t address) noexcept {
   char line[256];
   std::size_t length = 0;

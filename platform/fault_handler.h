@@ -31,6 +31,9 @@ inline constexpr std::uint32_t kFaultRangesMax = 4096;
                                        void *context) noexcept;
 void withdraw_fault_range(std::uintptr_t begin) noexcept;
 
+// Lets the calling thread take SIGSEGV and SIGBUS: with these blocked, as in a thread that blocks all signals, its first fault ends the process.
+void unblock_faults() noexcept;
+
 // One sentence to standard error. Async-signal-safe.
 void write_sentence(const char *text, std::uintptr_t address) noexcept;
 

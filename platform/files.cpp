@@ -2,9 +2,11 @@
 #include "platform/files.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/magic.h>
 #include <pthread.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -31,10 +33,48 @@ FileDescriptor keep_off_standard(FileDescriptor fd) noexcept {
   return FileDescriptor(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
 }
 
+namespace {
+void adopt_rights(int fd, const std::string &path) noexcept {
+  const std::string model = path.substr(0, path.find_last_of('/') + 1) + "tmh.control";
+  struct stat made {};
+  struct stat shared {};
+  if (::stat(model.c_str(), &shared) != 0 || fstat(fd, &made) != 0) return;
+  // Not ours to give away, as a member of that group no longer: then the rights of a group stay what they are.
+  if (made.st_gid != shared.st_gid && fchown(fd, static_cast<uid_t>(-1), shared.st_gid) != 0) return;
+  const mode_t rights = shared.st_mode & 0666;
+  if ((made.st_mode & 0666) != rights) (void)fchmod(fd, rights);
+}
+
+// Where a file system writes what changes elsewhere (btrfs), a store needs room that fallocate(2) cannot promise, and is SIGBUS when there is none.
+// Only an empty file can be told; the price is btrfs's checksums of its data.
+void store_in_place(int fd) noexcept {
+  struct statfs system {};
+  int flags = 0;
+  if (fstatfs(fd, &system) != 0 || system.f_type != BTRFS_SUPER_MAGIC || ioctl(fd, FS_IOC_GETFLAGS, &flags) != 0)
+    return;
+  flags |= FS_NOCOW_FL;
+  (void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
+}
+
+int open_or_make(const std::string &path, int flags, bool *is_new) noexcept {
+  *is_new = false;
+  if ((flags & O_CREAT) == 0) return ::open(path.c_str(), flags);
+  if ((flags & O_EXCL) == 0) {
+    const int fd = ::open(path.c_str(), flags & ~O_CREAT);
+    if (fd >= 0 || errno != ENOENT) return fd;
+  }
+  const int fd = ::open(path.c_str(), flags | O_EXCL, 0660);
+  *is_new = fd >= 0;
+  // Made by another in between; or a symbolic link to what is not there.
+  return fd >= 0 || errno != EEXIST || (flags & O_EXCL) != 0 ? fd : ::open(path.c_str(), flags, 0660);
+}
+}  // namespace
+
 Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexcept {
   const std::string what = path + " is not a regular file";
+  bool is_new = false;
   FileDescriptor fd =
-      keep_off_standard(FileDescriptor(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0660)));
+      keep_off_standard(FileDescriptor(open_or_make(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, &is_new)));
   if (!fd && (errno == EISDIR || errno == ENXIO)) return fail(Errc::kNotADomain, what);  // a folder, a FIFO or a socket
   if (!fd) {
     const int why = errno;
@@ -45,6 +85,10 @@ Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexc
   struct stat info {};
   if (fstat(fd.get(), &info) != 0) return fail_errno(Errc::kIo, path);
   if (!S_ISREG(info.st_mode)) return fail(Errc::kNotADomain, what);
+  if (is_new) {
+    adopt_rights(fd.get(), path);
+    store_in_place(fd.get());
+  }
   *out = std::move(fd);
   return Errc::kOk;
 }
@@ -108,6 +152,23 @@ Errc FolderLock::acquire(const std::string &lock_path) noexcept {
     const bool is_there = stat(lock_path.c_str(), &named) == 0;
     if (is_there && locked.st_dev == named.st_dev && locked.st_ino == named.st_ino) return Errc::kOk;
   }
+}
+
+Errc hold(int fd, const std::string &path) noexcept {
+  while (flock(fd, LOCK_SH) != 0) {
+    if (errno != EINTR) return fail_errno(Errc::kIo, "flock " + path);
+  }
+  return Errc::kOk;
+}
+
+Errc look_for_holder(const std::string &path, bool *is_held) noexcept {
+  *is_held = false;
+  FileDescriptor fd;
+  if (const Errc error = open_regular(path, O_RDONLY, &fd); error != Errc::kOk)
+    return errno == ENOENT ? Errc::kOk : error;
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return Errc::kOk;
+  *is_held = errno == EWOULDBLOCK;
+  return *is_held ? Errc::kOk : fail_errno(Errc::kIo, "flock " + path);
 }
 
 Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max,
@@ -189,7 +250,7 @@ Errc allocate_blocks(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) no
   do {
     result = fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset_bytes), static_cast<off_t>(bytes));
   } while (result != 0 && errno == EINTR);
-  if (result == 0 || errno == EOPNOTSUPP) return Errc::kOk;
+  if (result == 0 || errno == EOPNOTSUPP || errno == ENOSYS) return Errc::kOk;
   return errno == ENOSPC || errno == EDQUOT ? Errc::kDiskFull : Errc::kIo;
 }
 

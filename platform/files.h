@@ -40,7 +40,8 @@ class FileDescriptor {
 [[nodiscard]] FileDescriptor keep_off_standard(FileDescriptor fd) noexcept;
 
 // Opens a regular file, never waiting for one that is not (a FIFO's other end, a device). `flags`: of open(2), which gets O_CLOEXEC, too; what is
-// created has mode 0660. kNotADomain: it is something else; kPermission, kReadOnly, kDiskFull, kIo. errno of an open(2) that failed is kept.
+// created has mode 0660 as umask(2) permits, or in a folder with a tmh.control group and rights of that one: whoever shares a domain opens all of it,
+// whatever umask made each file. kNotADomain: it is something else; kPermission, kReadOnly, kDiskFull, kIo. errno of an open(2) that failed is kept.
 [[nodiscard]] Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexcept;
 
 // What open(2) with O_CREAT opens or makes for `path`: the path of a file that is no symbolic link, or is not there. kIo: links go round.
@@ -65,6 +66,12 @@ class FolderLock {
   FileDescriptor fd_;
   FolderLock *next_ = nullptr;  // of those that have the file open
 };
+
+// A file that is held by whoever has it open and asked so, until that descriptor and those that fork inherited are closed. Told through flock: by the
+// kernel that the file system is on, whatever pids it shows to whom.
+[[nodiscard]] Errc hold(int fd, const std::string &path) noexcept;
+// Does anybody hold it? kOk and false where it does not exist. REQUIRES: nobody asks meanwhile (the folder lock).
+[[nodiscard]] Errc look_for_holder(const std::string &path, bool *is_held) noexcept;
 
 // A file mapped once, MAP_SHARED, over its largest possible size. Growing the file makes more of the mapping usable, in every
 // process at once and without remapping. Touching beyond the file's end is SIGBUS: callers check a shared capacity first.

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include <tmh/error.hpp>
+
 namespace tmh::platform {
 
 struct ProcessId {
@@ -18,6 +20,16 @@ struct ProcessId {
 
 // False: /proc could not be read (errno says why), so nobody could tell whether this process lives.
 [[nodiscard]] bool this_process(ProcessId *out) noexcept;
+
+// Pids and start times mean something to processes with the same pid and time namespace alone: two containers may have the same ones.
+struct Place {
+  std::uint64_t pids = 0,
+                clock = 0;  // numbers of the namespaces; the kernel uses them again. clock is 0 before Linux 5.6
+  bool operator==(const Place &) const = default;
+};
+// This process's. kIo and others: /proc cannot be read, or is another pid namespace's, so that pids looked up there would be others'. Not in a
+// handler.
+[[nodiscard]] Errc this_place(Place *out) noexcept;
 // False once the process has ended, also while it is still an unreaped zombie, and once it runs another program (exec). True when in doubt:
 // /proc cannot be read, or hides it, and its pid is somebody's; where addresses are not random, so that a new program's stack may be where the
 // old one's was; or exec was of a program that changes the user.
@@ -31,9 +43,10 @@ struct ProcessId {
 // CLOCK_REALTIME.
 [[nodiscard]] std::uint64_t wall_clock_ns() noexcept;
 
-// 36 characters and a zero; all zeros when the kernel does not tell. Changes at every boot.
+// 36 characters and a zero; all zeros, and errno says why, where the file is hidden. Changes at every boot.
 struct BootId {
   char text[40] = {};
+  [[nodiscard]] bool is_known() const noexcept { return text[0] != 0; }
 };
 [[nodiscard]] BootId this_boot() noexcept;
 

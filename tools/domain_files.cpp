@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -39,17 +40,17 @@ std::string read_regular(const std::string &path, std::uint64_t bytes_max) {
   return bytes;
 }
 
-bool is_of_this_boot(const std::string &folder) noexcept {
+using StateBytes = std::array<std::byte, sizeof(page::DomainState)>;
+
+bool read_state_of_this_boot(const std::string &folder, StateBytes *state) noexcept {
   const FileDescriptor fd(::open((folder + "/tmh.state").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   const platform::BootId boot = platform::this_boot();
-  platform::BootId found;
-  constexpr auto kAt = static_cast<off_t>(offsetof(page::DomainState, boot_id));
-  return fd && pread(fd.get(), found.text, sizeof found.text, kAt) == static_cast<ssize_t>(sizeof found.text) &&
-         std::memcmp(found.text, boot.text, sizeof boot.text) == 0;
+  return fd && pread(fd.get(), state->data(), state->size(), 0) == static_cast<ssize_t>(state->size()) &&
+         std::memcmp(state->data() + offsetof(page::DomainState, boot_id), boot.text, sizeof boot.text) == 0;
 }
 
 // The identity of the participant whose 512 bytes these are; false when the slot is free or its process has ended.
-bool is_live(const std::byte *record, LiveParticipant *out) {
+bool is_live(const std::byte *record, bool is_elsewhere, LiveParticipant *out) {
   using storage::Participant;
   std::uint32_t state;
   platform::ProcessId process;
@@ -59,7 +60,7 @@ bool is_live(const std::byte *record, LiveParticipant *out) {
   std::memcpy(&process.start_time, record + offsetof(Participant, start_time), sizeof process.start_time);
   std::memcpy(&process.stack_start, record + offsetof(Participant, stack_start), sizeof process.stack_start);
   std::memcpy(name, record + offsetof(Participant, name), sizeof Participant::name);
-  if (state != 1 || process.pid <= 0 || !platform::alive(process)) return false;
+  if (state != 1 || process.pid <= 0 || !(is_elsewhere || platform::alive(process))) return false;
   out->pid = process.pid;
   out->name = printable(name);
   return true;
@@ -168,9 +169,18 @@ const CheckpointV1 &CheckpointSlots::get(const std::string &folder) const {
   return slot[current].content;
 }
 
+bool is_elsewhere(const std::byte *domain_state) noexcept {
+  platform::Place here, there;
+  std::memcpy(&there.pids, domain_state + offsetof(page::DomainState, pid_namespace), sizeof there.pids);
+  std::memcpy(&there.clock, domain_state + offsetof(page::DomainState, time_namespace), sizeof there.clock);
+  return platform::this_place(&here) != Errc::kOk || here != there;
+}
+
 std::vector<LiveParticipant> live_participants(const std::string &folder) {
   std::vector<LiveParticipant> live;
-  if (!is_of_this_boot(folder)) return live;
+  StateBytes state;
+  if (!read_state_of_this_boot(folder, &state)) return live;
+  const bool elsewhere = is_elsewhere(state.data());
   const FileDescriptor fd(::open((folder + "/tmh.participants").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return live;
   constexpr std::size_t kRecord = sizeof(storage::Participant);
@@ -186,7 +196,7 @@ std::vector<LiveParticipant> live_participants(const std::string &folder) {
     for (std::size_t i = 0; i < records; ++i) {
       LiveParticipant one;
       one.slot = static_cast<std::uint32_t>(static_cast<std::size_t>(at) / kRecord + i);
-      if (is_live(block.data() + i * kRecord, &one)) live.push_back(std::move(one));
+      if (is_live(block.data() + i * kRecord, elsewhere, &one)) live.push_back(std::move(one));
     }
     at += static_cast<off_t>(records * kRecord);
   }

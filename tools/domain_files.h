@@ -44,6 +44,9 @@ struct LiveParticipant {
   std::int32_t pid = 0;
   std::string name;
 };
+// Are the pids in tmh.state's domain of another pid or time namespace (container) than this process's? Whether their processes live cannot be told then,
+// and they count as alive.
+[[nodiscard]] bool is_elsewhere(const std::byte *domain_state) noexcept;
 // Processes that have the domain open; empty when it is closed, or when its participant table cannot be read.
 [[nodiscard]] std::vector<LiveParticipant> live_participants(const std::string &folder);
 

@@ -306,6 +306,10 @@ void kill_those_left(const KillStuckCommand &command, const std::vector<Particip
 
 Exit run(const KillStuckCommand &command) {
   const SharedCounters shared = read_counters(command.domain);
+  if (shared.is_elsewhere)
+    refuse(Errc::kDomainInUse, command.domain +
+                                   ": its processes are in another pid or time namespace (container): run "
+                                   "this there (nsenter --all --target PID)");
   const std::vector<ParticipantCounters> meant = choose(command, shared);
   if (command.pid != 0 && meant.empty())
     refuse(Errc::kBadArgument, fmt::format("process {} does not have {} open", command.pid, command.domain));

@@ -36,15 +36,15 @@ void add(const Counts &counts, Counters *to) {
 }
 
 // The record of one slot; false when the slot is free.
-bool read_participant(const std::byte *record, ParticipantCounters *out) {
+bool read_participant(const std::byte *record, bool is_elsewhere, ParticipantCounters *out) {
   if (field<std::uint32_t>(record, offsetof(Participant, state)) == 0) return false;
   out->pid = field<std::int32_t>(record, offsetof(Participant, pid));
   const platform::ProcessId process{out->pid, field<std::uint64_t>(record, offsetof(Participant, start_time)),
                                     field<std::uint64_t>(record, offsetof(Participant, stack_start))};
   out->start_time = process.start_time;
   out->stack_start = process.stack_start;
-  out->is_alive = process.pid > 0 && platform::alive(process);
-  out->is_stopped = out->is_alive && is_stopped(out->pid);
+  out->is_alive = process.pid > 0 && (is_elsewhere || platform::alive(process));
+  out->is_stopped = out->is_alive && !is_elsewhere && is_stopped(out->pid);
   const auto name = field<std::array<char, sizeof Participant::name>>(record, offsetof(Participant, name));
   out->name = printable({name.begin(), std::find(name.begin(), name.end(), '\0')});
   out->in_line_mode = field<std::uint32_t>(record, offsetof(Participant, in_line_mode)) != 0;
@@ -76,7 +76,7 @@ std::vector<std::uint64_t> read_participants(const std::string &folder, std::uin
     ParticipantCounters one;
     one.slot = static_cast<std::uint32_t>(slot);
     incarnations.push_back(0);
-    if (!read_participant(record, &one)) continue;
+    if (!read_participant(record, out->is_elsewhere, &one)) continue;
     incarnations.back() = field<std::uint64_t>(record, offsetof(Participant, incarnation));
     out->participants.push_back(std::move(one));
   }
@@ -127,6 +127,7 @@ SharedCounters read_counters(const std::string &folder) {
       field<std::uint64_t>(state.data(), offsetof(DomainState, life)) != control->header.life)
     return out;  // of files that were here before these
   out.has_state = true;
+  out.is_elsewhere = is_elsewhere(state.data());
   out.clock = field<std::uint64_t>(state.data(), offsetof(DomainState, clock));
   out.attaches = field<std::uint64_t>(state.data(), offsetof(DomainState, incarnation_next));
   out.total.participants_reaped = field<std::uint64_t>(state.data(), offsetof(DomainState, reaped));

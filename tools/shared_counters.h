@@ -29,7 +29,8 @@ struct ParticipantCounters {
 struct SharedCounters {
   bool has_state = false;  // false: closed, or not opened since the machine started; then everything else is empty
   bool is_hybrid = false;
-  std::uint64_t clock = 0;  // commits, as timestamps
+  bool is_elsewhere = false;  // see domain_files.h: pids are not those of this pid namespace
+  std::uint64_t clock = 0;    // commits, as timestamps
   std::uint64_t attaches =
       0;  // participants that there have ever been; with the clock it tells of a domain that was opened anew
   Counters total;

@@ -162,9 +162,10 @@ std::string text_of(const std::string &folder, const Sample &sample) {
   });
   for (const ParticipantCounters &one : sample.shared.participants) {
     out += fmt::format("process {} ({}){}: {} commits, {} aborts, {} queries", one.pid, one.name,
-                       !one.is_alive    ? ", dead"
-                       : one.is_stopped ? ", stopped"
-                                        : "",
+                       sample.shared.is_elsewhere ? ", in another pid namespace"
+                       : !one.is_alive            ? ", dead"
+                       : one.is_stopped           ? ", stopped"
+                                                  : "",
                        one.counters.commits, one.counters.aborts_total(), one.counters.queries);
     if (one.instance_us != 0)
       out += fmt::format("; {} runs for {}", one.is_query ? "a query" : "an instance", duration_text(one.instance_us));

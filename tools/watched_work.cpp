@@ -68,7 +68,7 @@ class HolderSearch {
     look_at("/tmh.log.state", sizeof(LogState), offsetof(LogState, checkpoint_lock),
             "the lock of checkpoints and copies");
     for (const ParticipantCounters &one : shared_.participants)
-      if (one.is_alive && is_stopped(one.pid) && !is_known(one.pid)) add(one.pid, "");
+      if (one.is_stopped && !is_known(one.pid)) add(one.pid, "");
     return std::move(found_);
   }
 
@@ -86,7 +86,7 @@ class HolderSearch {
     return std::any_of(found_.begin(), found_.end(), [pid](const LockHolder &one) { return one.pid == pid; });
   }
   void add(std::int32_t pid, const std::string &lock) {
-    LockHolder holder{pid, "", lock, is_stopped(pid)};
+    LockHolder holder{pid, "", lock, !shared_.is_elsewhere && is_stopped(pid)};
     for (const ParticipantCounters &one : shared_.participants)
       if (one.pid == pid) holder.name = one.name;
     found_.push_back(std::move(holder));

@@ -72,6 +72,7 @@ Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, s
   folder_ = folder;
   segments_ = std::make_unique<SegmentMemory[]>(storage::kSegmentsMax);
   if (const Errc error = make_folder(folder); error != Errc::kOk) return error;
+  if (const Errc error = platform::this_place(&place_); error != Errc::kOk) return error;
   if (const Errc error = open_control(address_base, durability); error != Errc::kOk) return error;
   if (const Errc error = open_state(fresh); error != Errc::kOk) return error;
   // What an earlier life of the domain could not sync is in the control file all the same, and will be relied on.
@@ -89,7 +90,7 @@ Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durabi
     if (errno != ENOENT) return fail_errno(Errc::kIo, file);
     if (const Errc error = refuse_orphaned(); error != Errc::kOk) return error;
     is_new_ = true;
-    const auto made = std::make_unique<storage::ControlFile>(storage::new_control(geteuid(), address_base, durability));
+    const auto made = storage::new_control(geteuid(), address_base, durability);
     remove_rebuildable_files();
     if (const Errc error = platform::replace_file(file, made.get(), sizeof *made); error != Errc::kOk) return error;
   }

@@ -220,6 +220,9 @@ class DomainMemory {
   }
   enum class Found : std::uint8_t { kNothing, kOurs, kAnothers };
   [[nodiscard]] Errc look_at_state(Found *found) const noexcept;
+  // REQUIRES the folder lock, and that this object does not hold the table of participants itself.
+  [[nodiscard]] Errc look_for_holder(bool *is_held) const noexcept;
+  [[nodiscard]] Errc look_for_users(bool *is_used) const noexcept;
   [[nodiscard]] Errc refuse_anothers() noexcept;
   [[nodiscard]] Errc refuse_orphaned() noexcept;
   void begin_state() noexcept;
@@ -247,6 +250,7 @@ class DomainMemory {
   bool loads_take_blocks_ = false;  // the rebuildable files lie where a load from a hole takes a block (tmpfs)
   bool separate_homes_ = false, is_new_ = false;
   std::uint64_t found_life_ = 0;
+  platform::Place place_;
   std::array<std::atomic<std::uint64_t>, storage::kSegmentsMax>
       durable_bytes_{};  // of each segment, as far as this process knows
 };

@@ -49,6 +49,8 @@ std::string DomainMemory::home_path(std::uint32_t segment) const {
 Errc DomainMemory::look_at_state(Found *found) const noexcept {
   *found = Found::kNothing;
   const platform::BootId boot = platform::this_boot();
+  if (!boot.is_known())
+    return fail_errno(Errc::kIo, "/proc/sys/kernel/random/boot_id, which tells what is left from before a reboot");
   std::string bytes;
   // Whatever hinders us from reading the file is an error: others may be using it.
   if (::access(path("tmh.state").c_str(), F_OK) == 0) {
@@ -58,8 +60,13 @@ Errc DomainMemory::look_at_state(Found *found) const noexcept {
   }
   if (bytes.size() < offsetof(DomainState, incarnation_next)) return Errc::kOk;
   const auto *state = reinterpret_cast<const DomainState *>(bytes.data());
-  // Damaged, or of another boot: nobody can be attached, so what is rebuildable is made anew.
-  if (state->magic != kStateMagic || std::memcmp(state->boot_id, boot.text, sizeof boot.text) != 0) return Errc::kOk;
+  // Damaged, or of another boot: nobody of this machine can be attached, so what is rebuildable is made anew.
+  if (state->magic != kStateMagic || std::memcmp(state->boot_id, boot.text, sizeof boot.text) != 0) {
+    bool is_held = false;
+    if (const Errc error = look_for_holder(&is_held); error != Errc::kOk) return error;
+    return !is_held ? Errc::kOk
+                    : fail(Errc::kDomainInUse, folder_ + ": processes of another machine, or another boot, use it");
+  }
   if (state->version != kStateVersion || state->state_bytes != sizeof(DomainState) ||
       bytes.size() < sizeof(DomainState))
     return fail(Errc::kForeignVersion,
@@ -77,12 +84,18 @@ Errc DomainMemory::open_state(bool *fresh) noexcept {
   if (found != Found::kOurs) remove_rebuildable_files();
   if (const Errc error = open_rebuildable(); error != Errc::kOk) return error;
   if (found != Found::kOurs) begin_state();
-  *fresh = !anyone_alive();
+  bool is_used = false;
+  if (const Errc error = look_for_users(&is_used); error != Errc::kOk) return error;
+  *fresh = !is_used;
   if (!*fresh && state_->file != number_of(state_file_))
     return fail(Errc::kDomainInUse,
                 folder_ + " is a copy of the folder of a domain that is in use: make it by backup()");
   // Only when alone: a living participant grows files and capacity together, and a capacity cut in between would lose its versions.
+  if (const Errc error = platform::hold(participants_file_.fd(), path("tmh.participants")); error != Errc::kOk)
+    return error;
   if (!*fresh) return Errc::kOk;
+  state_->pid_namespace = place_.pids;
+  state_->time_namespace = place_.clock;
   state_->file = number_of(state_file_);  // a copy of what the dead have left is a domain of its own from here on
   // Page metadata is about versions, which a repair links anew, and about the living, of whom there are none.
   storage::remove_segment_files(folder_, {kMetaName});
@@ -96,6 +109,8 @@ void DomainMemory::begin_state() noexcept {
   std::memcpy(state_->boot_id, boot.text, sizeof boot.text);
   std::memcpy(state_->domain_id, control_->header.domain_id, sizeof state_->domain_id);
   state_->life = storage::new_life();
+  state_->pid_namespace = place_.pids;
+  state_->time_namespace = place_.clock;
   state_->incarnation_next.store(1, std::memory_order_relaxed);
   state_->age_next.store(1, std::memory_order_relaxed);
   state_->clock.store(1, std::memory_order_relaxed);
@@ -110,10 +125,33 @@ void DomainMemory::begin_state() noexcept {
 // The durable files are of another domain, or of another life of this one, than those that all participants share: somebody has copied them here.
 Errc DomainMemory::refuse_anothers() noexcept {
   if (const Errc error = open_rebuildable(); error != Errc::kOk) return error;
-  const bool is_used = anyone_alive();
+  bool is_used = false;
+  const Errc error = look_for_users(&is_used);
   close_rebuildable();
+  if (error != Errc::kOk) return error;
   return !is_used ? Errc::kOk
                   : fail(Errc::kDomainInUse, folder_ + ": processes use the domain whose files were here before");
+}
+
+Errc DomainMemory::look_for_holder(bool *is_held) const noexcept {
+  return platform::look_for_holder(path("tmh.participants"), is_held);
+}
+
+// Who is in another container cannot be looked up by pid: then the kernel tells whether anybody holds the table. (Not otherwise: a forked child
+// would be taken for its parent.)
+Errc DomainMemory::look_for_users(bool *is_used) const noexcept {
+  if (state_->pid_namespace == place_.pids && state_->time_namespace == place_.clock) {
+    *is_used = anyone_alive();
+    return Errc::kOk;
+  }
+  *is_used = false;
+  bool is_held = false;
+  if (const Errc error = look_for_holder(&is_held); error != Errc::kOk) return error;
+  return !is_held ? Errc::kOk
+                  : fail(Errc::kDomainInUse,
+                         folder_ +
+                             ": the processes that use it are in another pid or time namespace (container) than this "
+                             "one; a domain's share one of each");
 }
 
 // There is no control file, but perhaps there are those who have it open. Two domains would share their data files.

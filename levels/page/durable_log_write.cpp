@@ -24,7 +24,7 @@ constexpr std::uint64_t kBatchBytes = 4u << 20;
 }  // namespace
 
 Errc DurableLog::fail_log(Errc error) noexcept {
-  if (writer_.could_not_open() || cannot_note_)
+  if (writer_.is_own_trouble() || cannot_note_)
     return error;  // this process's own trouble: what it did not write others will
   const std::string detail = platform::failure_detail();
   state().error.store(static_cast<std::uint32_t>(error), std::memory_order_release);

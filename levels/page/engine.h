@@ -202,8 +202,8 @@ class Engine {
   void register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept;
   void fail_instance(AbortCause cause, Errc error = Errc::kOk) noexcept;
   void list_as(PageId page, PageState state) noexcept;
-  void open_page(View &view, PageId page, bool is_write) noexcept;
-  void open_block(View &view, PageId page) noexcept;
+  [[nodiscard]] bool open_page(View &view, PageId page, bool is_write) noexcept;
+  [[nodiscard]] bool open_block(View &view, PageId page) noexcept;
   [[nodiscard]] bool needs_versions(PageId page) const noexcept;
   [[nodiscard]] bool read_versions(PageId page, std::uint32_t *twin) noexcept;
   void read_snapshot(PageId page, std::byte *to) noexcept;
@@ -229,6 +229,7 @@ class Engine {
   void drop_page(PageId page) noexcept { drop_run(page, 1); }
   void drop_run(PageId first, std::uint64_t page_count) noexcept;
   void drop_spans() noexcept;
+  void close_views() noexcept;
   void guard(PageId page) noexcept;
   void lose(PageId page) noexcept;
   static constexpr std::uint32_t kAllSegments = ~0u;
@@ -339,6 +340,7 @@ class Engine {
   bool began_with_kept_ = false;
   bool read_everything_ = false;  // the fault ring overflowed: any foreign commit is a conflict
   bool any_protected_ = false;    // some guard is a protected page, see guard()
+  bool is_left_open_ = false;     // signal tracking: a dropped page is accessible still, see drop_run()
   bool failed_ = false;           // eager: own policy or lack of space
   AbortCause failed_cause_ = AbortCause::kNone;
   Errc failed_error_ = Errc::kOk;    // kNoSpace's reason

@@ -8,6 +8,7 @@
 #include "levels/page/engine_thread.h"
 #include "levels/page/lines.h"
 #include "platform/disk.h"
+#include "platform/fault_handler.h"
 #include "platform/prefetch.h"
 #include "platform/probes.h"
 #include "platform/process.h"
@@ -35,6 +36,10 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   step(Step::kBeginStart);
   storage::Participant &own = self();
   DomainState &state = memory_.state();
+  if (!engine_thread.takes_faults) [[unlikely]] {
+    platform::unblock_faults();
+    engine_thread.takes_faults = true;
+  }
   if (silent()) {
     if (const Errc error = open_ring(); error != Errc::kOk) return error;  // a thread's first instance
     if (!thread_ring().empty()) discard_outside_touches();
@@ -203,6 +208,7 @@ void Engine::pull() noexcept {
     }
     // A repair may have linked a version again that had gone home just before: no log entry tells that its page has one.
     if (silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_) guard_pending(kAllSegments);
+    if (is_left_open_ && !running_) close_views();
   }
   repairs_seen_ = state.repairs.load(std::memory_order_relaxed);
   synced_ = kept_synced_ = state.clock.load(std::memory_order_relaxed);
@@ -329,7 +335,9 @@ void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
   const bool guard_drops = silent() && page_count == 1 && versioned(first);
   if (!guard_drops) platform::drop(at, page_count * kPageBytes);
   if (!silent()) {
-    mprotect(at, page_count * kPageBytes, PROT_NONE);
+    // Closing pages among open ones makes areas, of which there may be no more (vm.max_map_count): then all of the view is closed before anybody
+    // touches it again, or the touch, and what is stored, would go unnoticed.
+    if (mprotect(at, page_count * kPageBytes, PROT_NONE) != 0) is_left_open_ = true;
     ++protections_;
   }
   for (std::uint64_t i = 0; i < page_count; ++i) {
@@ -360,6 +368,16 @@ void Engine::drop_all() noexcept {
   blocks_.clear();
   twins_.forget();
   protections_ = 0;
+}
+
+// The same, and nothing of a view stays accessible. Whole views: that makes areas fewer, never more.
+void Engine::close_views() noexcept {
+  drop_all();
+  for (const std::uint32_t segment : mapped_) {
+    View &view = views_[segment];
+    if (mprotect(view.base, view.bytes, PROT_NONE) != 0) (void)memory_.segment(segment).home.map_view_again(view.base);
+  }
+  is_left_open_ = false;
 }
 
 void Engine::drop_spans() noexcept {

@@ -454,6 +454,7 @@ void Engine::finish_instance() noexcept {
   for (const PageId page : undone_) drop_page(page);
   undone_.clear();
   if (!keeps()) drop_all();
+  if (is_left_open_) close_views();
   own.pin.store(kNoPin, std::memory_order_release);  // release: our reads come before home may change
   own.instance.store(0, std::memory_order_relaxed);
   step(Step::kAbortDone);

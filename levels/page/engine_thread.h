@@ -11,6 +11,7 @@ class Engine;
 
 struct EngineThread {
   Engine *running = nullptr;
+  bool takes_faults = false;  // platform::unblock_faults() has been called
 };
 extern constinit thread_local EngineThread engine_thread __attribute__((tls_model("initial-exec")));
 // Behind the thread's thread_local objects, whose destructors may run instances, or end the open one.

@@ -67,14 +67,15 @@ bool Engine::touch(View &view, PageId page, bool is_write) noexcept {
     return true;
   }
   if (l.state == PageState::kPrivate || (l.state != PageState::kAbsent && !is_write)) return false;
+  bool is_open = true;
   if (block_pages() > 1) {
-    open_block(view, page);
+    is_open = open_block(view, page);
   } else {
     register_access(page, 1, is_write);
-    open_page(view, page, is_write);
+    is_open = open_page(view, page, is_write);
   }
   step(Step::kTouchDone);
-  return true;
+  return is_open;
 }
 
 void Engine::list_as(PageId page, PageState state) noexcept {
@@ -242,6 +243,7 @@ bool Engine::extend() noexcept {
       follow_releases();
     else if (!platform::is_planted(platform::Planted::kExtendNoFollow))
       pull();
+    if (is_left_open_) return false;  // a later touch there would go unnoticed
   }
   failed_cause_ = AbortCause::kNone;
   snapshot_ = state.clock.load(std::memory_order_relaxed);
@@ -362,8 +364,8 @@ void Engine::touch_guarded(View &view, PageId page) noexcept {
     local(page).state = PageState::kAbsent;  // home is right: the kernel maps it and lists the fault
 }
 
-void Engine::open_page(View &view, PageId page, bool is_write) noexcept {
-  if (stands_in_for_closed(page)) return;
+bool Engine::open_page(View &view, PageId page, bool is_write) noexcept {
+  if (stands_in_for_closed(page)) return true;
   LocalPage &l = local(page);
   std::byte *at = address_of(page);
   bool refused = false;
@@ -384,10 +386,10 @@ void Engine::open_page(View &view, PageId page, bool is_write) noexcept {
     protect(at, kPageBytes, is_write ? PROT_READ | PROT_WRITE : PROT_READ, &protections_, &refused);
     if (!refused) list_as(page, is_write ? PageState::kPrivate : PageState::kFile);
   }
-  if (refused) {  // vm.max_map_count is nearer than we thought: larger blocks from here on
-    protections_ = std::max(protections_, kLargeBlocksAfter);
-    open_block(view, page);
-  }
+  if (!refused) return true;
+  // vm.max_map_count is nearer than we thought: larger blocks from here on
+  protections_ = std::max(protections_, kLargeBlocksAfter);
+  return open_block(view, page);
 }
 
 // Thesis, appendix A.1 item 4: under vm.max_map_count an instance that scatters over many pages goes on in larger ranges. The limit is
@@ -401,18 +403,30 @@ std::uint64_t Engine::block_pages() const noexcept {
   return 4096;
 }
 
-void Engine::open_block(View &view, PageId page) noexcept {
-  const std::uint64_t count_max = block_pages();
+// False: not even the whole view can be opened.
+bool Engine::open_block(View &view, PageId page) noexcept {
   const std::uint64_t usable = memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
-  const std::uint64_t first = static_cast<std::uint64_t>(page_index(page)) & ~(count_max - 1);
-  const std::uint64_t count = std::max<std::uint64_t>(1, std::min(count_max, usable > first ? usable - first : 1));
+  std::uint64_t count_max = block_pages(), first = 0, count = 0;
+  bool is_whole = false;
+  for (;; count_max *= 16) {
+    is_whole = count_max * kPageBytes >= view.bytes;
+    first = is_whole ? 0 : static_cast<std::uint64_t>(page_index(page)) & ~(count_max - 1);
+    count = std::max<std::uint64_t>(1, std::min(count_max, usable > first ? usable - first : 1));
+    bool refused = false;
+    // Whole views have no borders inside an area, so that nobody can run out of areas; pages behind the segment's end are seen by nobody then.
+    protect(view.base + first * kPageBytes, is_whole ? view.bytes : count * kPageBytes, PROT_READ | PROT_WRITE,
+            &protections_, &refused);
+    if (is_whole && usable * kPageBytes < view.bytes) read_everything_ = true;
+    if (!refused) break;
+    if (!is_whole) continue;
+    platform::write_sentence(
+        "tmh: the kernel lets no page be opened, for want of areas (vm.max_map_count) or memory (vm.overcommit_memory) "
+        "at",
+        reinterpret_cast<std::uintptr_t>(address_of(page)));
+    return false;
+  }
   const PageId first_page = page_id(view.segment, PageIndex{first});
   register_access(first_page, count, true);  // stores inside the block will not be seen one by one
-  bool refused = false;
-  protect(address_of(first_page), count * kPageBytes, PROT_READ | PROT_WRITE, &protections_, &refused);
-  if (refused)
-    platform::write_sentence("tmh: mprotect refused a block (vm.max_map_count) at",
-                             reinterpret_cast<std::uintptr_t>(address_of(page)));
   for (std::uint64_t i = 0; i < count; ++i) {
     const PageId each = page_id(view.segment, PageIndex{first + i});
     LocalPage &l = local(each);
@@ -424,7 +438,8 @@ void Engine::open_block(View &view, PageId page) noexcept {
     if (l.state == PageState::kAbsent) list_as(each, PageState::kFile);
   }
   blocks_.push(first_page);
-  blocks_.push(PageId{count});
+  blocks_.push(PageId{is_whole ? view.bytes / kPageBytes : count});
+  return true;
 }
 
 const View *Engine::view_of(std::uintptr_t address) noexcept {
@@ -547,10 +562,15 @@ void Engine::collect_touched() noexcept {
     return;
   }
   for (std::size_t i = 0; i + 1 < blocks_.size(); i += 2) {
-    const auto count = static_cast<std::uint64_t>(blocks_[i + 1]);
+    const std::uint32_t segment = storage::segment_number(blocks_[i]);
+    const auto listed = static_cast<std::uint64_t>(blocks_[i + 1]);
+    const bool is_whole = listed * kPageBytes == views_[segment].bytes;  // with what the segment has grown by since
+    const std::uint64_t count =
+        is_whole ? memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes : listed;
     for (std::uint64_t j = 0; j < count; ++j) {
       const PageId page{static_cast<std::uint64_t>(blocks_[i]) + j};
-      if (local(page).state == PageState::kFile) fresh_.push(page);
+      const PageState state = local(page).state;
+      if (state == PageState::kFile || (is_whole && state == PageState::kAbsent)) fresh_.push(page);
     }
   }
   classify(fresh_);  // blocks_ stays until the views are reset: later stores of this instance must be found again

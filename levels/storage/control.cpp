@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
-#include <memory>
 
 #include "platform/process.h"
 
@@ -166,20 +165,21 @@ Errc verify_control(const void *data, std::size_t bytes, std::string *why) {
   return Errc::kOk;
 }
 
-ControlFile new_control(std::uint32_t owner_uid, std::uint64_t address_base, std::uint32_t durability) {
-  ControlFile file{};
-  file.header.magic = kControlMagic;
-  file.header.format_version = kControlVersion;
-  file.header.header_bytes = sizeof(ControlHeaderV1);
-  file.header.page_bytes = kPageBytes;
-  file.header.line_bytes = kLineBytes;
-  file.header.segments_max = kSegmentsMax;
-  file.header.owner_uid = owner_uid;
-  file.header.durability = durability;
-  if (getrandom(file.header.domain_id, sizeof file.header.domain_id, 0) < 0) file.header.domain_id[0] = address_base;
-  file.header.address_base = address_base;
-  file.header.address_next = address_base;
-  seal(&file.header);
+std::unique_ptr<ControlFile> new_control(std::uint32_t owner_uid, std::uint64_t address_base,
+                                         std::uint32_t durability) {
+  auto file = std::make_unique<ControlFile>();
+  file->header.magic = kControlMagic;
+  file->header.format_version = kControlVersion;
+  file->header.header_bytes = sizeof(ControlHeaderV1);
+  file->header.page_bytes = kPageBytes;
+  file->header.line_bytes = kLineBytes;
+  file->header.segments_max = kSegmentsMax;
+  file->header.owner_uid = owner_uid;
+  file->header.durability = durability;
+  if (getrandom(file->header.domain_id, sizeof file->header.domain_id, 0) < 0) file->header.domain_id[0] = address_base;
+  file->header.address_base = address_base;
+  file->header.address_next = address_base;
+  seal(&file->header);
   return file;
 }
 

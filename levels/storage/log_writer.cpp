@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -62,7 +63,7 @@ void LogWriter::attach(const std::string &folder, const std::uint64_t (&domain_i
 
 void LogWriter::start() noexcept {
   const std::uint64_t flushes = state_->flushes.load(std::memory_order_acquire);
-  could_not_open_ = false;
+  is_own_trouble_ = false;
   start_ = end_ = state_->point[flushes & 1].lsn;
   block_ = block_of(end_);
   std::memcpy(buffer_.get(), tails_ + (flushes & 1) * kLogBlockBytes, end_ - block_);
@@ -117,8 +118,8 @@ Errc LogWriter::open_file(std::uint64_t index) noexcept {
   file_index_ = ~0ull;
   const std::string path = log_file_path(folder_, index);
   if (const Errc error = file_.open(path, platform::DiskFile::Mode::kReadWrite); error != Errc::kOk) {
-    could_not_open_ = ::access(path.c_str(), F_OK) == 0;
-    return could_not_open_ ? error : fail(Errc::kLogMissing, platform::failure_detail());
+    is_own_trouble_ = ::access(path.c_str(), F_OK) == 0;
+    return is_own_trouble_ ? error : fail(Errc::kLogMissing, platform::failure_detail());
   }
   LogFileHeaderV1 header{};
   std::size_t got = 0;
@@ -145,8 +146,10 @@ Errc LogWriter::write() noexcept {
   std::memset(buffer_.get() + bytes, 0, padded - bytes);
   step(Step::kLogWrite);
   const std::uint64_t began_ns = platform::monotonic_ns();
-  if (const Errc error = file_.write_durable(block_ % state_->file_bytes, buffer_.get(), padded); error != Errc::kOk)
+  if (const Errc error = file_.write_durable(block_ % state_->file_bytes, buffer_.get(), padded); error != Errc::kOk) {
+    is_own_trouble_ = errno == EFBIG;  // RLIMIT_FSIZE; others begin where a writer that died would have them begin
     return error;
+  }
   step(Step::kLogWritten);
   if (times_ != nullptr) times_->record(LatencyLevel::kLog, AbortCause::kNone, platform::monotonic_ns() - began_ns, 1);
   const Lsn last = block_of(end_);

@@ -59,8 +59,8 @@ class LogWriter {
   void publish(FlushPoint point, std::uint64_t commits) noexcept;
   // What publish() does last: tells of the point that counts. Also for a writer that died before it did.
   void announce() noexcept;
-  // The last write() failed because this process could not open the log file that is there: nothing was tried, others may write on.
-  [[nodiscard]] bool could_not_open() const noexcept { return could_not_open_; }
+  // The last write() failed because this process could not open the log file that is there, or may not write so far into it: others may write on.
+  [[nodiscard]] bool is_own_trouble() const noexcept { return is_own_trouble_; }
   [[nodiscard]] Lsn end() const noexcept { return end_; }
 
  private:
@@ -80,7 +80,7 @@ class LogWriter {
   Lsn block_ = 0;                                        // LSN of the buffer's first byte, block-aligned
   Lsn end_ = 0;                                          // behind the last record appended
   Lsn start_ = 0;                                        // of the batch
-  bool could_not_open_ = false;
+  bool is_own_trouble_ = false;
   LatencySite *times_ = nullptr;
 };
 

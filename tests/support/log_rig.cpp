@@ -39,9 +39,7 @@ constexpr std::uint64_t kOffsetPages[] = {0, 3};  // of each segment in its file
 }  // namespace
 
 LogRig::LogRig(const std::string &folder, std::uint64_t pages)
-    : folder_(folder),
-      pages_(pages),
-      control_(std::make_unique<storage::ControlFile>(storage::new_control(0, 1ull << 44))) {
+    : folder_(folder), pages_(pages), control_(storage::new_control(0, 1ull << 44)) {
   keep_freed_memory();
   for (std::uint32_t i = 0; i < kSegments; ++i) {
     storage::SegmentRecordV1 &record = control_->segments[i];
