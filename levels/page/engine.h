@@ -180,7 +180,7 @@ class Engine {
     return self().failed_instance.load(std::memory_order_acquire) == instance_;
   }
 
-  // engine_touch.cpp: first touches
+  // engine_touch.cpp, engine_open.cpp: first touches
   static platform::FaultAnswer on_fault(void *context, const platform::Fault &fault) noexcept;
   [[nodiscard]] bool touch(View &view, PageId page, bool is_write) noexcept;
   // engine_hole.cpp: pages without disk blocks

@@ -1,0 +1,213 @@
+// levels/page/engine_open.cpp -- making pages of a view accessible: one by one, in blocks that follow the kernel's limit of areas, ahead of their touch.
+// Contexts:  the handler, as engine_touch.cpp's head says.
+// Source:    thesis, appendix A.1 item 4 (escalation to larger ranges).
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "levels/page/engine.h"
+
+namespace tmh::page {
+
+using storage::page_id;
+using storage::page_index;
+using storage::PageIndex;
+
+namespace {
+
+void protect(std::byte *begin, std::uint64_t bytes, int protection, std::uint64_t *calls, bool *refused) noexcept {
+  ++*calls;
+  if (mprotect(begin, bytes, protection) != 0) *refused = true;
+}
+
+}  // namespace
+
+// Accessible but for guards. False: as they were. REQUIRES: all of them are closed.
+bool Engine::open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept {
+  std::byte *at = view.base + first * kBlockPages * kPageBytes;
+  const std::uint64_t bytes =
+      std::min(behind * kBlockPages * kPageBytes, view.bytes) - first * kBlockPages * kPageBytes;
+  if (mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  if (!platform::guard_install(at, bytes)) {
+    mprotect(at, bytes, PROT_NONE);
+    return false;
+  }
+  std::fill(view.open_blocks.base() + first, view.open_blocks.base() + behind, std::byte{1});
+  return true;
+}
+
+// With everything up to the next open block it becomes one area with that, where vm.max_map_count allows no area more. Where none is open: with
+// the view's beginning, which takes one area, or with all of it, which takes none. The guards of a block take a page of page table.
+bool Engine::open_block_without_area(View &view, std::uint64_t block) noexcept {
+  const std::byte *const is_open = view.open_blocks.base();
+  const std::uint64_t count = (view.bytes / kPageBytes + kBlockPages - 1) / kBlockPages;
+  for (std::uint64_t distance = 1; distance < count; ++distance) {
+    if (block >= distance && is_open[block - distance] != std::byte{0})
+      return open_blocks(view, block - distance + 1, block + 1);
+    if (block + distance < count && is_open[block + distance] != std::byte{0})
+      return open_blocks(view, block, block + distance);
+  }
+  return open_blocks(view, 0, block + 1) || open_blocks(view, 0, count);
+}
+
+// The page's block becomes accessible but for guards, the pages themselves altogether. Blocks, because the number of areas is limited.
+// REQUIRES: the pages lie in one block.
+void Engine::open_closed(View &view, PageId page, std::uint64_t page_count) noexcept {
+  const std::uint64_t block = static_cast<std::uint64_t>(page_index(page)) / kBlockPages;
+  if (view.open_blocks.base()[block] == std::byte{0} && !open_blocks(view, block, block + 1) &&
+      !open_block_without_area(view, block)) {
+    view.open_blocks.base()[block] =
+        std::byte{2};  // page by page: guards for all of it would take what is stored there
+    any_protected_ = true;
+  }
+  (void)platform::guard_remove(address_of(page), page_count * kPageBytes);
+  if (any_protected_ && mprotect(address_of(page), page_count * kPageBytes, PROT_READ | PROT_WRITE) != 0)
+    platform::write_sentence("tmh: mprotect refused a page (vm.max_map_count) at",
+                             reinterpret_cast<std::uintptr_t>(address_of(page)));
+}
+
+// The last page that take_ahead() will look at: blocks come in larger pieces than it takes pages. Where there is no room it takes fewer.
+void Engine::prepare_ahead(const View &view, PageId page) noexcept {
+  const std::uint64_t usable = memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
+  const std::uint64_t last = static_cast<std::uint64_t>(page_index(page)) + 2 * ahead_;
+  if (ahead_ != 0 && last < usable) (void)lower_->prepare(page_id(view.segment, PageIndex{last}));
+}
+
+// REQUIRES the lock. An instance that touches one closed page after another pays a signal for each. When they follow each other in memory
+// it takes a run of pages at once, which doubles as long as they do; only such as the snapshot reads in home. They are not in the read set before
+// they are touched: the kernel lists that.
+void Engine::take_ahead(View &view, PageId page) noexcept {
+  const auto number = [](PageId of) { return static_cast<std::uint64_t>(of); };
+  const bool follows = page > ahead_last_ && number(page) <= number(ahead_end_) + kAheadGap;
+  ahead_ = follows ? std::clamp(2 * ahead_, kAheadMin, kAheadMax) : 0;
+  const auto index = static_cast<std::uint64_t>(page_index(page));
+  const std::uint64_t usable = memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
+  const std::uint64_t end = std::min({index + 1 + ahead_, usable, (index / kBlockPages + 1) * kBlockPages});
+  ahead_last_ = page;
+  ahead_end_ = PageId{number(page) + std::max(end, index + 1) - index};
+  std::uint64_t run = 0;  // pages in front of `each` that are taken and not open yet
+  const auto open_run = [&](std::uint64_t each) {
+    if (run != 0) open_closed(view, page_id(view.segment, PageIndex{each - run}), run);
+    run = 0;
+  };
+  for (std::uint64_t i = index + 1; i < end && !failed_; ++i) {
+    const PageId each = page_id(view.segment, PageIndex{i});
+    LocalPage &l = local(each);
+    const bool is_free = is_closed(l) && (l.state == PageState::kAbsent || l.state == PageState::kGuarded) &&
+                         !tree_.has_version(each, snapshot_) && lower_->take_ahead(each, line_snapshot_);
+    if (!is_free) {
+      open_run(i);
+      continue;
+    }
+    if ((l.lists & kInResident) == 0) resident_.push(each);
+    l.lists |= kResident | kInResident;
+    l.state = PageState::kAbsent;
+    // As in read_versions(): its newer versions need not be the first ones that it has had since the snapshot.
+    if (memory_.meta_to_read(each).newest.load(std::memory_order_relaxed) != 0) follow_needed_ = true;
+    ++run;
+  }
+  open_run(end);
+}
+
+void Engine::touch_guarded(View &view, PageId page) noexcept {
+  if (stands_in_for_closed(page)) return;
+  std::uint32_t twin = 0;
+  const bool was_closed = is_closed(local(page));
+  const bool versioned = read_versions(page, &twin);
+  if (lower_ != nullptr) {
+    open_closed(view, page, 1);
+    if (was_closed && !versioned) {
+      prepare_ahead(view, page);
+      lock(LockContext::kHandler);
+      take_ahead(view, page);
+      unlock();
+    }
+  } else {
+    (void)platform::guard_remove(address_of(page), kPageBytes);
+    if (any_protected_) mprotect(address_of(page), kPageBytes, PROT_READ | PROT_WRITE);
+  }
+  if (versioned)
+    make_private(page, twin);
+  else
+    local(page).state = PageState::kAbsent;  // home is right: the kernel maps it and lists the fault
+}
+
+bool Engine::open_page(View &view, PageId page, bool is_write) noexcept {
+  if (stands_in_for_closed(page)) return true;
+  LocalPage &l = local(page);
+  std::byte *at = address_of(page);
+  bool refused = false;
+  std::uint32_t twin = 0;
+  if (l.state == PageState::kAbsent && (is_closed(l) || needs_versions(page)) && read_versions(page, &twin)) {
+    protect(at, kPageBytes, PROT_READ | PROT_WRITE, &protections_, &refused);
+    if (!refused) {
+      make_private(page, twin);
+      if (eager() && !is_write) {  // the first store must still be seen
+        protect(at, kPageBytes, PROT_READ, &protections_, &refused);
+        l.state = PageState::kReadOnly;
+      }
+    } else {
+      twins_.give_back(twin);
+    }
+  }
+  if (l.state == PageState::kAbsent || (is_write && l.state != PageState::kPrivate)) {
+    protect(at, kPageBytes, is_write ? PROT_READ | PROT_WRITE : PROT_READ, &protections_, &refused);
+    if (!refused) list_as(page, is_write ? PageState::kPrivate : PageState::kFile);
+  }
+  if (!refused) return true;
+  // vm.max_map_count is nearer than we thought: larger blocks from here on
+  protections_ = std::max(protections_, kLargeBlocksAfter);
+  return open_block(view, page);
+}
+
+// Thesis, appendix A.1 item 4: under vm.max_map_count an instance that scatters over many pages goes on in larger ranges. The limit is
+// 65,530 areas; an isolated page costs two. 12,288 single pages and 2 x 6,144 blocks use 49,152 of them; blocks of 16 MiB then merge.
+// Engines of other threads have their share of the areas.
+std::uint64_t Engine::block_pages() const noexcept {
+  const std::uint64_t protections = protections_ * engines_here_.load(std::memory_order_relaxed);
+  if (protections < kBlocksAfter) return 1;
+  if (protections < kMediumBlocksAfter) return 16;
+  if (protections < kLargeBlocksAfter) return 256;
+  return 4096;
+}
+
+// False: not even the whole view can be opened.
+bool Engine::open_block(View &view, PageId page) noexcept {
+  const std::uint64_t usable = memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
+  std::uint64_t count_max = block_pages(), first = 0, count = 0;
+  bool is_whole = false;
+  for (;; count_max *= 16) {
+    is_whole = count_max * kPageBytes >= view.bytes;
+    first = is_whole ? 0 : static_cast<std::uint64_t>(page_index(page)) & ~(count_max - 1);
+    count = std::max<std::uint64_t>(1, std::min(count_max, usable > first ? usable - first : 1));
+    bool refused = false;
+    // Whole views have no borders inside an area, so that nobody can run out of areas; pages behind the segment's end are seen by nobody then.
+    protect(view.base + first * kPageBytes, is_whole ? view.bytes : count * kPageBytes, PROT_READ | PROT_WRITE,
+            &protections_, &refused);
+    if (is_whole && usable * kPageBytes < view.bytes) read_everything_ = true;
+    if (!refused) break;
+    if (!is_whole) continue;
+    platform::write_sentence(
+        "tmh: the kernel lets no page be opened, for want of areas (vm.max_map_count) or memory (vm.overcommit_memory) "
+        "at",
+        reinterpret_cast<std::uintptr_t>(address_of(page)));
+    return false;
+  }
+  const PageId first_page = page_id(view.segment, PageIndex{first});
+  register_access(first_page, count, true);  // stores inside the block will not be seen one by one
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const PageId each = page_id(view.segment, PageIndex{first + i});
+    LocalPage &l = local(each);
+    std::uint32_t twin = 0;
+    if (stands_in_for_closed(each)) continue;
+    if (l.state == PageState::kAbsent && (is_closed(l) || needs_versions(each)) && read_versions(each, &twin))
+      make_private(each, twin);
+    if (l.state == PageState::kReadOnly) list_as(each, PageState::kPrivate);
+    if (l.state == PageState::kAbsent) list_as(each, PageState::kFile);
+  }
+  blocks_.push(first_page);
+  blocks_.push(PageId{is_whole ? view.bytes / kPageBytes : count});
+  return true;
+}
+
+}  // namespace tmh::page
