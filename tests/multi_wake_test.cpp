@@ -150,27 +150,26 @@ TEST_P(WakeTest, KilledBeforeItCouldWakeIsFoundByLooking) {
 // But for a sleeper at level 2 of a hybrid domain.
 TEST_P(WakeTest, CommitsElsewhereDoNotEndTheSleep) {
   if (std::string(GetParam().one) == "always") GTEST_SKIP() << "the sleeper looks at each commit to the domain";
-  Shared<std::atomic<int>> asleep;
+  Shared<std::atomic<int>> runs;
   Children children;
   children.spawn("sleeper", [&] {
     const Player self = player(GetParam().one);
-    int runs = 0;
     atomically(self.site, [&] {
-      ++runs;
-      asleep->store(1);
+      runs->fetch_add(1);
       if (self.word() != 1) retry();
     });
-    // Where pages stay mapped once more, to learn what it reads.
-    EXPECT_LE(runs, GetParam().levels == Levels::kPage ? 3 : 2);
-    EXPECT_EQ(self.domain.counters().retry_sleeps, 1U);
+    EXPECT_GE(self.domain.counters().retry_sleeps, 1U);
   });
   children.spawn("committer", [&] {
     const Player self = player(GetParam().two);
-    EXPECT_TRUE(poll_until([&] { return asleep->load() == 1; }));
+    EXPECT_TRUE(poll_until([&] { return runs->load() > 0; }));
     for (std::uint64_t i = 1; i <= 20; ++i) {
       EXPECT_TRUE(poll_until([&] { return is_awaited(self.domain); }));
       self.set(1, i);
     }
+    EXPECT_TRUE(poll_until([&] { return is_awaited(self.domain); }));
+    // Where pages stay mapped once more, to learn what it reads. From here on it may run as often as it meets this process, or its locks.
+    EXPECT_LE(runs->load(), GetParam().levels == Levels::kPage ? 2 : 1);
     self.set(0, 1);
   });
   children.expect_success();
