@@ -110,6 +110,9 @@ class Engine {
     SegmentSet segments;
     std::array<PageId, kPagesMax> pages{};
     std::size_t page_count = 0;  // more than kPagesMax: too many to list
+    // With a level below: releases so far. None of these pages is among them, for the instance runs yet; later they may go down, and come back
+    // changed and without a stamp.
+    std::uint64_t announcements = 0;
     // Memory stood in for a page without a block. Then that may have stayed with the level below, where commits move the level's own clock alone.
     bool has_stand_ins = false;
     std::uint64_t line_snapshot = 0;

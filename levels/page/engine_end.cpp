@@ -418,6 +418,7 @@ Engine::ReadSet Engine::read_set() noexcept {
   set.has_stand_ins = !standing_in_.empty();
   set.line_snapshot = line_snapshot_;
   for (const PageId page : kept_) set.segments.set(storage::segment_number(page));
+  set.announcements = memory_.state().announcements.load(std::memory_order_relaxed);
   set.page_count = read_everything_ || set.has_stand_ins ? ReadSet::kPagesMax + 1 : kept_.size();
   if (set.page_count <= ReadSet::kPagesMax) std::copy(kept_.begin(), kept_.end(), set.pages.begin());
   for (const PageId page : standing_in_) set.segments.set(storage::segment_number(page));
