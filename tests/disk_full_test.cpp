@@ -292,6 +292,27 @@ void retry_what_has_no_block(const std::string &folder) {
   EXPECT_EQ(query(domain, [&] { return flag.load(); }), 1U);
 }
 
+// The same with no level below: then the page's own timestamp tells.
+void retry_pages_without_block(const std::string &folder) {
+  DomainOptions options;
+  options.levels = Levels::kPage;
+  const Domain domain = Domain::open(folder + "/domain", options);
+  Word &flag = reinterpret_cast<Word *>(domain.map("pages.raw", SoftwareLines::raw_pages()).data())[kWordsPerPage];
+  auto filler = std::make_unique<Filler>(folder, 0);
+  std::atomic<bool> is_read{false};
+  std::thread setter([&] {
+    EXPECT_TRUE(poll_until([&] { return is_read.load(); }));
+    filler.reset();
+    atomically(domain, [&] { flag = 1; });
+  });
+  query(domain, [&] {
+    const std::uint64_t seen = flag;
+    is_read = true;
+    if (seen == 0) retry();
+  });
+  setter.join();
+}
+
 // The heir of a lock looks at the page of each slot, also of those that were never used: they name page 0, which nobody has ever had here.
 void inherit_on_a_full_disk(const std::string &folder) {
   DomainOptions options;
@@ -377,6 +398,7 @@ class FullDeviceCaseTest : public testing::TestWithParam<Device> {
 
 TEST_P(FullDeviceCaseTest, QuerySeesOneSnapshotOfWhatHasNoBlockAndTheRest) { run_on_device(read_around_a_commit); }
 TEST_P(FullDeviceCaseTest, RetryWakesForWhatHadNoBlock) { run_on_device(retry_what_has_no_block); }
+TEST_P(FullDeviceCaseTest, RetryAtPagesWakesForWhatHadNoBlock) { run_on_device(retry_pages_without_block); }
 TEST_P(FullDeviceCaseTest, RingOfCommitsGrowsAsFarAsThereIsRoom) { run_on_device(fill_the_ring); }
 TEST_P(FullDeviceCaseTest, LockIsInheritedFromTheDead) { run_on_device(inherit_on_a_full_disk); }
 
