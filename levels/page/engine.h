@@ -195,6 +195,7 @@ class Engine {
   void note_segments() noexcept;
   [[nodiscard]] bool knows_too_little() const noexcept;
   void open_closed(View &view, PageId page, std::uint64_t page_count) noexcept;
+  [[nodiscard]] std::uint64_t end_of_own_pages(const View &view, std::uint64_t first, std::uint64_t end) const noexcept;
   [[nodiscard]] bool open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept;
   [[nodiscard]] bool open_block_without_area(View &view, std::uint64_t block) noexcept;
   void take_ahead(View &view, PageId page) noexcept;
