@@ -115,10 +115,11 @@ bool DomainImpl::has_moved_at_pages(const page::Engine::ReadSet &reads, std::uin
 }
 
 // Level 1 changes what an instance of level 2 has read only after a release, which moves the clock as well; but for pages that level 2 could not
-// take, and memory stood in for.
+// take, and memory stood in for; and for what it had changed already when a snapshot that could not move on came there.
 Errc DomainImpl::await_change() noexcept {
   if (usable() != Errc::kOk || runs_here()) return Errc::kOk;
   const bool is_last = last_instance.domain == this;
+  if (is_last && last_instance.has_read_behind) return Errc::kOk;
   const bool by_retry = is_last && last_instance.by_retry;
   if (by_retry && !page_reads.is_exact) {
     exact_reads_of = this;  // the next attempt, which begins at once, will know

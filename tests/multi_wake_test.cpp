@@ -174,6 +174,51 @@ TEST_P(WakeTest, CommitsElsewhereDoNotEndTheSleep) {
   children.expect_success();
 }
 
+// A snapshot that does not move on past the making of a segment: then level 1 may have changed what it reads first after that, and no clock of
+// level 2 will tell.
+void read_behind_a_change(const std::function<void(const Domain &, const std::function<void()> &)> &run) {
+  const MemoryFolder folder;
+  const auto open = [&folder] {
+    DomainOptions options;
+    options.levels = Levels::kHybrid;
+    return Domain::open(folder.path(), options);
+  };
+  Shared<std::atomic<int>> turn;
+  Children children;
+  const std::size_t sleeper = children.spawn("sleeper", [&] {
+    const Domain domain = open();
+    const Segment segment = domain.map("words.raw", raw_segment(4 * kPageBytes));
+    const Word &word = *reinterpret_cast<Word *>(segment.data());
+    run(domain, [&] {
+      if (turn->load() == 0) turn->store(1);
+      EXPECT_TRUE(poll_until([&] { return turn->load() == 2; }));
+      if (word != 1) retry();
+    });
+    turn->store(3);
+  });
+  const std::size_t committer = children.spawn("committer", [&] {
+    const Domain domain = open();
+    const Segment segment = domain.map("words.raw", raw_segment(4 * kPageBytes));
+    const Site site(domain, "lines", "never");
+    Word &word = *reinterpret_cast<Word *>(segment.data());
+    EXPECT_TRUE(poll_until([&] { return turn->load() == 1; }));
+    const Segment more = domain.map("more.raw", raw_segment(4 * kPageBytes));
+    atomically(site, [&] { word = 1; });
+    turn->store(2);
+    EXPECT_TRUE(poll_until([&] { return turn->load() == 3; }));
+  });
+  EXPECT_TRUE(children.wait(sleeper).succeeded());
+  EXPECT_TRUE(children.wait(committer).succeeded());
+}
+
+TEST(WakeFromThePastTest, QueryThatHasReadBehindAChangeRunsAgain) {
+  read_behind_a_change([](const Domain &domain, const std::function<void()> &body) { query(domain, body); });
+}
+
+TEST(WakeFromThePastTest, UpdateThatHasReadBehindAChangeRunsAgain) {
+  read_behind_a_change([](const Domain &domain, const std::function<void()> &body) { atomically(domain, body); });
+}
+
 INSTANTIATE_TEST_SUITE_P(Levels, WakeTest, testing::ValuesIn(kPairs), [](const auto &pair) { return pair.param.name; });
 
 }  // namespace
