@@ -113,8 +113,6 @@ TEST_F(CheckpointLossTest, PagesThatAReaderKeptFromHomeAreTheNextCheckpointsToo)
                          [&] {
                            DomainOptions options = quiet();
                            options.levels = Levels::kHybrid;
-                           const Domain domain = Domain::open(this->domain(), options);
-                           const Segment segment = domain.map("a.db", raw_pages(kPages));
                            const Shared<Turn> turn;
                            Children readers;
                            const auto read_from = [&](std::uint32_t begun, std::uint32_t until) {
@@ -127,25 +125,29 @@ TEST_F(CheckpointLossTest, PagesThatAReaderKeptFromHomeAreTheNextCheckpointsToo)
                                turn->reach(begun);
                                turn->await(until);
                                own.end_query();
-                               if (begun == 1) turn->reach(3);  // the next one's
+                               if (begun == 2) turn->reach(4);  // the next one's
                              });
                            };
-                           read_from(1, 2);
-                           read_from(4, 5);
-                           turn->await(1);
+                           // Before there is a thread that checkpoints: see tests/support/forker.h.
+                           read_from(2, 3);
+                           read_from(5, 6);
+                           const Domain domain = Domain::open(this->domain(), options);
+                           const Segment segment = domain.map("a.db", raw_pages(kPages));
+                           turn->reach(1);
+                           turn->await(2);
                            for (std::uint64_t i = 1; i <= 40; ++i)
                              atomically(domain, [&] {
                                for (std::uint64_t at = 0; at < 4096; ++at) (&word_of(segment, 0))[at] = i + at;
                              });
                            domain.checkpoint();  // moves the fence
-                           turn->reach(2);
-                           turn->await(4);
+                           turn->reach(3);
+                           turn->await(5);
                            atomically(domain, [&] { word_of(segment, kHeldPage) = 1; });
                            const std::uint64_t before = domain.counters().checkpoints;
                            domain.checkpoint();
                            EXPECT_EQ(domain.counters().checkpoints, before + 1) << "in front of what the reader holds";
                            atomically(domain, [&] { word_of(segment, kLaterPage) = 2; });
-                           turn->reach(5);
+                           turn->reach(6);
                            readers.expect_success();
                            domain.checkpoint();
                            EXPECT_EQ(domain.counters().checkpoints, before + 2);
