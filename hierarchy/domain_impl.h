@@ -268,6 +268,7 @@ struct LastInstance {
   std::uint64_t clock_at_abort = 0;
   bool by_retry = false;         // then page_reads says what it has read
   std::int64_t deadline_ns = 0;  // and this until when it waits, as retry.h says
+  bool has_read_behind = false;  // what it waits for has come
 };
 inline constinit thread_local LastInstance last_instance;
 inline constinit thread_local page::Engine::ReadSet page_reads;

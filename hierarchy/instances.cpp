@@ -148,8 +148,13 @@ void DomainImpl::leave_turn(PageRunner &runner) noexcept {
 
 void DomainImpl::finish(PageRunner &runner) noexcept {
   if (runner.view != nullptr) ThreadView::leave();
-  last_instance = {
-      this, runner.engine->snapshot(), runner.attempts, runner.clock_at_abort, page_run.by_retry, retry_deadline_ns};
+  last_instance = {this,
+                   runner.engine->snapshot(),
+                   runner.attempts,
+                   runner.clock_at_abort,
+                   page_run.by_retry,
+                   retry_deadline_ns,
+                   runner.engine->has_read_behind()};
   runner.nest.clear();
   advice_idle = false;
   page_run = {};

@@ -102,11 +102,12 @@ bool DomainImpl::has_moved_at_lines(const page::Engine::ReadSet &reads) const no
   return reads.has_stand_ins && lines_ != nullptr && lines_->directory().clock() != reads.line_snapshot;
 }
 
-// Has one of the pages been committed to since? REQUIRES that the domain stays open, and that its clock has moved. With a level below, pages
-// come back from there changed and without a stamp.
+// Has one of the pages been committed to since, or may it have been at the level below? REQUIRES that the domain stays open, and that its clock has
+// been acquired.
 bool DomainImpl::has_moved_at_pages(const page::Engine::ReadSet &reads, std::uint64_t snapshot) const noexcept {
-  if (lines_ != nullptr || reads.page_count > page::Engine::ReadSet::kPagesMax) return true;
-  // relaxed: the clock has been acquired
+  if (reads.page_count > page::Engine::ReadSet::kPagesMax) return true;
+  // relaxed, both: the clock has been acquired
+  if (memory_->state().announcements.load(std::memory_order_relaxed) != reads.announcements) return true;
   return std::any_of(reads.pages.begin(), reads.pages.begin() + static_cast<std::ptrdiff_t>(reads.page_count),
                      [&](storage::PageId page) {
                        return memory_->meta_to_read(page).stamp.load(std::memory_order_relaxed) > snapshot;
@@ -114,10 +115,11 @@ bool DomainImpl::has_moved_at_pages(const page::Engine::ReadSet &reads, std::uin
 }
 
 // Level 1 changes what an instance of level 2 has read only after a release, which moves the clock as well; but for pages that level 2 could not
-// take, and memory stood in for.
+// take, and memory stood in for; and for what it had changed already when a snapshot that could not move on came there.
 Errc DomainImpl::await_change() noexcept {
   if (usable() != Errc::kOk || runs_here()) return Errc::kOk;
   const bool is_last = last_instance.domain == this;
+  if (is_last && last_instance.has_read_behind) return Errc::kOk;
   const bool by_retry = is_last && last_instance.by_retry;
   if (by_retry && !page_reads.is_exact) {
     exact_reads_of = this;  // the next attempt, which begins at once, will know

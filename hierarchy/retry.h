@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <tmh/detail/line_access.hpp>
@@ -55,10 +56,13 @@ template <class Look>
 Slept sleep_until(Look look, std::int64_t deadline_ns = kNoDeadline, std::int64_t sleep_ns_max = kSleepNsMax) {
   Slept slept;
   std::int64_t sleep_ns = kSleepNsMin, pause_ns = kSleepNsMin;
+  std::uint32_t prepared_before = 0;  // never prepared: even
   bool may_be_woken = true;
   for (;;) {
     Awaited awaited;
     if (look(may_be_woken ? &awaited : nullptr)) return slept;
+    // Somebody woke in between, so a change at the moment of this look may have found nobody to wake.
+    if (may_be_woken && awaited.prepared != std::exchange(prepared_before, awaited.prepared)) sleep_ns = kSleepNsMin;
     std::int64_t &next_ns = may_be_woken ? sleep_ns : pause_ns;
     std::int64_t wait_ns = next_ns;
     next_ns = std::min(2 * next_ns, may_be_woken ? sleep_ns_max : kPauseNsMax);

@@ -2,8 +2,8 @@
 // Shape:     32-bit futex word. Odd: somebody sleeps, or is about to. Each wake-up makes it even again, one higher.
 // Invariant: who dies asleep leaves an odd word, which costs the next notify() one system call, and nobody anything after that.
 // Ordering:  prepare() comes before the caller's look (seq_cst). notify() adds no fence to its caller's stores: a prepare() and a look in the tens of
-//            nanoseconds while these stores are on their way miss both. So the first sleep after a look in vain must be short: see sleep_until()
-//            in hierarchy/retry.h. A fence would cost every commit what a lock costs.
+//            nanoseconds while these stores are on their way miss both. So the first sleep after a look in vain must be short, and after each
+//            look whose prepare() tells of a wake-up since the one before: see sleep_until() in hierarchy/retry.h. A fence would cost every commit what a lock costs.
 // Sharing:   between processes.
 // Contexts:  async-signal-safe; errno is preserved.
 // Why not std::atomic::wait: see platform/futex.h.

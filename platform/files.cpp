@@ -163,6 +163,7 @@ Errc hold(int fd, const std::string &path) noexcept {
 
 Errc look_for_holder(const std::string &path, bool *is_held) noexcept {
   *is_held = false;
+  const std::scoped_lock no_fork(locks_mutex);  // a child would keep the lock for its life, and hold() wait for it
   FileDescriptor fd;
   if (const Errc error = open_regular(path, O_RDONLY, &fd); error != Errc::kOk)
     return errno == ENOENT ? Errc::kOk : error;

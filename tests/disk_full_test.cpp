@@ -222,11 +222,13 @@ TEST_P(FullDeviceTest, NeverKillsAndLosesNothing) {
 
 // A hybrid domain with level 1 in software, kPages raw pages, and a site that never leaves level 1.
 struct SoftwareLines {
-  explicit SoftwareLines(const std::string &folder)
-      : domain(open(folder)), segment(domain.map("lines.raw", raw_pages())), site(domain, "lines", "never") {}
-  static Domain open(const std::string &folder) {
+  explicit SoftwareLines(const std::string &folder, Levels levels = Levels::kHybrid)
+      : domain(open(folder, levels)),
+        segment(domain.map("lines.raw", raw_pages())),
+        site(domain, "lines", levels == Levels::kHybrid ? "never" : "") {}
+  static Domain open(const std::string &folder, Levels levels) {
     DomainOptions options;
-    options.levels = Levels::kHybrid;
+    options.levels = levels;
     options.line = LineChoice::kSoftware;
     return Domain::open(folder + "/domain", options);
   }
@@ -265,9 +267,28 @@ void read_around_a_commit(const std::string &folder) {
   query(domain, [&] { EXPECT_EQ(one.load() + without_block.load(), 14U); });
 }
 
-// A query sleeps until a page changes that no block could be had for. Then there is room, and the page is level 1's: no commit at level 2 tells.
-void retry_what_has_no_block(const std::string &folder) {
+// A query reads a page that no block can be had for, then one that has all it needs beside it, in the same 2 MiB that this process had nothing
+// of before: making that accessible leaves alone what stands in for the first.
+void read_beside_what_has_no_block(const std::string &folder) {
   const SoftwareLines lines(folder);
+  Word &one = lines.first_word_of(0);
+  Word &without_block = lines.first_word_of(300);
+  atomically(lines.site, [&] { one = 1; });
+  const Filler filler(folder, 0);
+  const auto read = [&](bool writes) {
+    EXPECT_EQ(without_block.load(), 0U);
+    EXPECT_EQ(one.load(), 1U);
+    EXPECT_EQ(without_block.load(), 0U);
+    if (writes) without_block = 2;
+  };
+  EXPECT_EQ(code_of([&] { query(lines.domain, [&] { read(true); }); }), Errc::kQueryWrote);
+  query(lines.domain, [&] { read(false); });
+}
+
+// A query sleeps until a page changes that no block could be had for. Then there is room, and in a hybrid domain the page is level 1's: no commit at
+// level 2 tells.
+void retry_what_has_no_block(const std::string &folder, Levels levels) {
+  const SoftwareLines lines(folder, levels);
   const Domain &domain = lines.domain;
   const Site &site = lines.site;
   Word &other = lines.first_word_of(0);
@@ -376,7 +397,11 @@ class FullDeviceCaseTest : public testing::TestWithParam<Device> {
 };
 
 TEST_P(FullDeviceCaseTest, QuerySeesOneSnapshotOfWhatHasNoBlockAndTheRest) { run_on_device(read_around_a_commit); }
-TEST_P(FullDeviceCaseTest, RetryWakesForWhatHadNoBlock) { run_on_device(retry_what_has_no_block); }
+TEST_P(FullDeviceCaseTest, QueryReadsBesideWhatHasNoBlock) { run_on_device(read_beside_what_has_no_block); }
+TEST_P(FullDeviceCaseTest, RetryWakesForWhatHadNoBlock) {
+  for (const Levels levels : {Levels::kHybrid, Levels::kPage})
+    run_on_device([levels](const std::string &folder) { retry_what_has_no_block(folder, levels); });
+}
 TEST_P(FullDeviceCaseTest, RingOfCommitsGrowsAsFarAsThereIsRoom) { run_on_device(fill_the_ring); }
 TEST_P(FullDeviceCaseTest, LockIsInheritedFromTheDead) { run_on_device(inherit_on_a_full_disk); }
 

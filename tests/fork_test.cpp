@@ -1,11 +1,13 @@
 // tests/fork_test.cpp -- what a child may rely on that was forked while other threads of its parent were inside the library.
 // Invariants: (1) it opens domains, maps segments and runs instances, whatever another thread was doing,
 //             (2) it keeps no domain's folder locked, also when its parent dies in the middle of an open,
-//             (3) it may let go of what it inherits, whatever another thread was changing there.
+//             (3) it may let go of what it inherits, whatever another thread was changing there,
+//             (4) nobody waits for its end who opens a domain while another thread of its parent looked whether somebody has that open.
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +17,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <string>
@@ -25,6 +29,7 @@
 #include <gtest/gtest.h>
 #include <tmh/tmh.hpp>
 
+#include "platform/files.h"
 #include "platform/steps.h"
 #include "tests/support/stage.h"
 
@@ -44,6 +49,16 @@ void operator delete(void *memory) noexcept {
 }
 void operator delete(void *memory, std::size_t) noexcept { operator delete(memory); }
 void operator delete(void *memory, const std::nothrow_t &) noexcept { operator delete(memory); }
+
+// Called, once, when this thread has got a file for itself.
+thread_local const std::function<void()> *at_exclusive = nullptr;
+
+// Replaces libc's for this program.
+extern "C" int flock(int fd, int operation) noexcept {
+  const auto result = static_cast<int>(syscall(SYS_flock, fd, operation));
+  if (result == 0 && (operation & LOCK_EX) != 0 && at_exclusive != nullptr) (*std::exchange(at_exclusive, nullptr))();
+  return result;
+}
 
 namespace tmh::test {
 namespace {
@@ -139,6 +154,46 @@ bool is_locked(const std::string &folder) {
   const bool is_held = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   close(fd);
   return is_held;
+}
+
+// Has the thread forked, or does it sleep where fork() waits for the lock of what must not be inherited?
+bool has_forked_or_sleeps(const std::atomic<pid_t> &thread, const std::atomic<pid_t> &child) {
+  if (child != 0) return true;
+  if (thread == 0) return false;
+  std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(stat)), std::istreambuf_iterator<char>());
+  const std::size_t name_end = text.rfind(") ");
+  return name_end != std::string::npos && text[name_end + 2] == 'S';
+}
+
+TEST(ForkTest, AChildOfALookForHoldersHoldsNothing) {
+  const MemoryFolder folder;
+  expect_child("parent", [&] {
+    const std::string path = folder / "table";
+    write_file(path, "table");
+    std::atomic<pid_t> thread{0}, child{0};
+    std::thread forks;
+    const std::function<void()> fork_meanwhile = [&] {
+      forks = std::thread([&] {
+        thread = gettid();
+        const pid_t forked = fork();
+        if (forked == 0)
+          for (;;) pause();
+        child = forked;
+      });
+      EXPECT_TRUE(poll_until([&] { return has_forked_or_sleeps(thread, child); }));
+    };
+    at_exclusive = &fork_meanwhile;
+    bool is_held = true;
+    EXPECT_EQ(platform::look_for_holder(path, &is_held), Errc::kOk);
+    EXPECT_FALSE(is_held);
+    forks.join();
+    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    EXPECT_EQ(flock(fd, LOCK_SH | LOCK_NB), 0) << "whoever opens the domain would wait for the child's end";
+    close(fd);
+    kill(child, SIGKILL);
+    EXPECT_EQ(waitpid(child, nullptr, 0), child.load());
+  });
 }
 
 // Forks wherever a thread that maps frees something; but before it has the folder's lock, where fork() waits for it.

@@ -26,7 +26,7 @@ namespace tmh::test {
 namespace {
 
 using Word = field<std::uint64_t>;
-constexpr std::uint64_t kHandovers = 30;
+constexpr std::uint64_t kHandovers = 100;
 
 // At which level each of the two processes runs.
 struct Pair {
@@ -79,8 +79,8 @@ class WakeTest : public testing::TestWithParam<Pair> {
   // Does somebody sleep at the first one's level?
   [[nodiscard]] static bool is_awaited(const Domain &domain) {
     const std::shared_ptr<detail::DomainImpl> impl = detail::impl_of(domain);
-    return impl->lines() != nullptr ? impl->lines()->memory().state().changed.is_awaited()
-                                    : impl->memory().state().changed.is_awaited();
+    return std::string(GetParam().one) == "never" ? impl->lines()->memory().state().changed.is_awaited()
+                                                  : impl->memory().state().changed.is_awaited();
   }
   // Who opens, maps or closes wakes, too.
   static void meet(std::atomic<int> *players) {
@@ -147,9 +147,7 @@ TEST_P(WakeTest, KilledBeforeItCouldWakeIsFoundByLooking) {
   EXPECT_TRUE(children.wait(sleeper).succeeded());
 }
 
-// But for a sleeper at level 2 of a hybrid domain.
 TEST_P(WakeTest, CommitsElsewhereDoNotEndTheSleep) {
-  if (std::string(GetParam().one) == "always") GTEST_SKIP() << "the sleeper looks at each commit to the domain";
   Shared<std::atomic<int>> runs;
   Children children;
   children.spawn("sleeper", [&] {
@@ -169,10 +167,55 @@ TEST_P(WakeTest, CommitsElsewhereDoNotEndTheSleep) {
     }
     EXPECT_TRUE(poll_until([&] { return is_awaited(self.domain); }));
     // Where pages stay mapped once more, to learn what it reads. From here on it may run as often as it meets this process, or its locks.
-    EXPECT_LE(runs->load(), GetParam().levels == Levels::kPage ? 2 : 1);
+    EXPECT_LE(runs->load(), std::string(GetParam().one) == "never" ? 1 : 2);
     self.set(0, 1);
   });
   children.expect_success();
+}
+
+// A snapshot that does not move on past the making of a segment: then level 1 may have changed what it reads first after that, and no clock of
+// level 2 will tell.
+void read_behind_a_change(const std::function<void(const Domain &, const std::function<void()> &)> &run) {
+  const MemoryFolder folder;
+  const auto open = [&folder] {
+    DomainOptions options;
+    options.levels = Levels::kHybrid;
+    return Domain::open(folder.path(), options);
+  };
+  Shared<std::atomic<int>> turn;
+  Children children;
+  const std::size_t sleeper = children.spawn("sleeper", [&] {
+    const Domain domain = open();
+    const Segment segment = domain.map("words.raw", raw_segment(4 * kPageBytes));
+    const Word &word = *reinterpret_cast<Word *>(segment.data());
+    run(domain, [&] {
+      if (turn->load() == 0) turn->store(1);
+      EXPECT_TRUE(poll_until([&] { return turn->load() == 2; }));
+      if (word != 1) retry();
+    });
+    turn->store(3);
+  });
+  const std::size_t committer = children.spawn("committer", [&] {
+    const Domain domain = open();
+    const Segment segment = domain.map("words.raw", raw_segment(4 * kPageBytes));
+    const Site site(domain, "lines", "never");
+    Word &word = *reinterpret_cast<Word *>(segment.data());
+    EXPECT_TRUE(poll_until([&] { return turn->load() == 1; }));
+    const Segment more = domain.map("more.raw", raw_segment(4 * kPageBytes));
+    atomically(site, [&] { word = 1; });
+    turn->store(2);
+    EXPECT_TRUE(poll_until([&] { return turn->load() == 3; }));
+  });
+  EXPECT_TRUE(children.wait(sleeper).succeeded());
+  EXPECT_TRUE(children.wait(committer).succeeded());
+}
+
+TEST(WakeFromThePastTest, QueryThatHasReadBehindAChangeRunsAgain) {
+  read_behind_a_change([](const Domain &domain, const std::function<void()> &body) { query(domain, body); });
+}
+
+TEST(WakeFromThePastTest, UpdateThatHasReadBehindAChangeRunsAgain) {
+  read_behind_a_change([](const Domain &domain, const std::function<void()> &body) { atomically(domain, body); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, WakeTest, testing::ValuesIn(kPairs), [](const auto &pair) { return pair.param.name; });

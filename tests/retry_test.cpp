@@ -2,7 +2,7 @@
 // Invariants: (1) an instance that has read nothing gets kNothingRead at once, whatever stays mapped from earlier ones. (2) who sleeps while another
 //             thread unmaps what it has read gets kNotMapped, while another thread closes the domain kNotInitialized. (3) no other unmapping is
 //             its business, nor one that a change which it has waited for announces. (4) retry_until() sleeps to its deadline at most, and a retry()
-//             after it without one.
+//             after it without one. (5) who has been woken in vain looks again soon.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,6 +15,8 @@
 
 #include <tmh/tmh.hpp>
 
+#include "hierarchy/retry.h"
+#include "platform/event_count.h"
 #include "tests/support/children.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
@@ -216,6 +218,24 @@ TEST_P(RetryTest, DeadlineIsForgottenByTheNext) {
         2 * with_deadline, [&] { run([&] { one().store(1); }); }, Errc::kOk);
     EXPECT_LE(runs_.load(), 2 * with_deadline + 1) << "it has not slept";
   });
+}
+
+// Each wake-up makes the next look one that a commit may miss (platform/event_count.h): were the sleep after it as long as all before, 20 us doubled
+// 25 times, this would take ten minutes.
+TEST(RetrySleepTest, IsShortAgainAfterEachWakeUpInVain) {
+  constexpr int kInVain = 25;
+  constexpr std::int64_t kHourNs = 3'600'000'000'000;
+  platform::EventCount changed{};
+  int prepared = 0;
+  const detail::Slept slept = detail::sleep_until(
+      [&](detail::Awaited *awaited) {
+        if (awaited == nullptr) return false;
+        awaited->prepare(changed);
+        if (++prepared <= kInVain) changed.notify();
+        return prepared == kInVain + 2;
+      },
+      detail::kNoDeadline, kHourNs);
+  EXPECT_EQ(slept.wakes, static_cast<std::uint64_t>(kInVain));
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, RetryTest, testing::ValuesIn(kPlays),

@@ -196,7 +196,9 @@ void ConsistencyTree::announce(PageId page) noexcept {
   entry.time_ns = 0;
   entry.line = 0;
   state.log_head.store(at + 1, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
-  state.clock.store(stamp, std::memory_order_seq_cst);      // before the announcer's look at pins: see oldest_pin()
+  state.announcements.store(state.announcements.load(std::memory_order_relaxed) + 1,
+                            std::memory_order_relaxed);  // the clock orders it
+  state.clock.store(stamp, std::memory_order_seq_cst);   // before the announcer's look at pins: see oldest_pin()
   state.log_published.store(at + 1, std::memory_order_release);  // as in publish()
 }
 

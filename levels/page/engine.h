@@ -68,6 +68,8 @@ class Engine {
   void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
   [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return line_snapshot_; }
+  // Had the level below changed something that the last instance has read, by then, after its snapshot? Perhaps no clock moves any more for that.
+  [[nodiscard]] bool has_read_behind() const noexcept { return read_behind_; }
 
   // kCommon: at the address that the segment has in every process; kAnywhere: where there is room.
   enum class Placement : std::uint8_t { kCommon, kAnywhere };
@@ -110,6 +112,9 @@ class Engine {
     SegmentSet segments;
     std::array<PageId, kPagesMax> pages{};
     std::size_t page_count = 0;  // more than kPagesMax: too many to list
+    // With a level below: releases so far. None of these pages is among them, for the instance runs yet; later they may go down, and come back
+    // changed and without a stamp.
+    std::uint64_t announcements = 0;
     // Memory stood in for a page without a block. Then that may have stayed with the level below, where commits move the level's own clock alone.
     bool has_stand_ins = false;
     std::uint64_t line_snapshot = 0;
@@ -195,6 +200,7 @@ class Engine {
   void note_segments() noexcept;
   [[nodiscard]] bool knows_too_little() const noexcept;
   void open_closed(View &view, PageId page, std::uint64_t page_count) noexcept;
+  [[nodiscard]] std::uint64_t end_of_own_pages(const View &view, std::uint64_t first, std::uint64_t end) const noexcept;
   [[nodiscard]] bool open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept;
   [[nodiscard]] bool open_block_without_area(View &view, std::uint64_t block) noexcept;
   void take_ahead(View &view, PageId page) noexcept;
@@ -340,6 +346,7 @@ class Engine {
   bool began_with_kept_ = false;
   bool read_everything_ = false;  // the fault ring overflowed: any foreign commit is a conflict
   bool any_protected_ = false;    // some guard is a protected page, see guard()
+  bool read_behind_ = false;      // see has_read_behind()
   bool is_left_open_ = false;     // signal tracking: a dropped page is accessible still, see drop_run()
   bool failed_ = false;           // eager: own policy or lack of space
   AbortCause failed_cause_ = AbortCause::kNone;

@@ -54,6 +54,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   failed_ = false;
   irrevocable_ = false;
   read_everything_ = false;
+  read_behind_ = false;
   failed_cause_ = AbortCause::kNone;
   failed_error_ = Errc::kOk;
   hole_ = kNoHole;

@@ -417,12 +417,18 @@ Engine::ReadSet Engine::read_set() noexcept {
   set.is_exact = !began_with_kept_;
   set.has_stand_ins = !standing_in_.empty();
   set.line_snapshot = line_snapshot_;
-  for (const PageId page : kept_) set.segments.set(storage::segment_number(page));
-  set.page_count = read_everything_ ? ReadSet::kPagesMax + 1 : kept_.size();
-  if (set.page_count <= ReadSet::kPagesMax) std::copy(kept_.begin(), kept_.end(), set.pages.begin());
-  for (const PageId page : standing_in_) set.segments.set(storage::segment_number(page));
-  if (read_everything_)
+  set.announcements = memory_.state().announcements.load(std::memory_order_relaxed);
+  for (PageList *const read : {&kept_, &standing_in_}) {  // what memory stood in for need not be kept
+    for (const PageId page : *read) {
+      set.segments.set(storage::segment_number(page));
+      if (set.page_count < ReadSet::kPagesMax) set.pages[set.page_count] = page;
+      ++set.page_count;
+    }
+  }
+  if (read_everything_) {
+    set.page_count = ReadSet::kPagesMax + 1;
     for (const std::uint32_t segment : mapped_) set.segments.set(segment);
+  }
   return set;
 }
 

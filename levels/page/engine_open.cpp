@@ -20,16 +20,40 @@ void protect(std::byte *begin, std::uint64_t bytes, int protection, std::uint64_
   if (mprotect(begin, bytes, protection) != 0) *refused = true;
 }
 
+// Accessible but for guards. False: closed, as it was.
+bool open_guarded(std::byte *begin, std::uint64_t bytes) noexcept {
+  if (mprotect(begin, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  if (platform::guard_install(begin, bytes)) return true;
+  mprotect(begin, bytes, PROT_NONE);
+  return false;
+}
+
 }  // namespace
 
-// Accessible but for guards. False: as they were. REQUIRES: all of them are closed.
+// Behind the pages from `first` on that no memory stands in for; at most `end`.
+std::uint64_t Engine::end_of_own_pages(const View &view, std::uint64_t first, std::uint64_t end) const noexcept {
+  if (standing_in_.empty()) return end;
+  while (first < end && (local(page_id(view.segment, PageIndex{first})).lists & kStandsIn) == 0) ++first;
+  return first;
+}
+
+// Accessible but for guards. False: as they were. REQUIRES: all of them are closed. What stands in for a page stays: a guard would take it, and a
+// query's may be read alone.
 bool Engine::open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept {
-  std::byte *at = view.base + first * kBlockPages * kPageBytes;
-  const std::uint64_t bytes =
-      std::min(behind * kBlockPages * kPageBytes, view.bytes) - first * kBlockPages * kPageBytes;
-  if (mprotect(at, bytes, PROT_READ | PROT_WRITE) != 0) return false;
-  if (!platform::guard_install(at, bytes)) {
-    mprotect(at, bytes, PROT_NONE);
+  const std::uint64_t begin = first * kBlockPages;
+  const std::uint64_t end = std::min(behind * kBlockPages, view.bytes / kPageBytes);
+  std::uint64_t at = begin;
+  while (at < end) {
+    const std::uint64_t own_end = end_of_own_pages(view, at, end);
+    if (own_end != at && !open_guarded(view.base + at * kPageBytes, (own_end - at) * kPageBytes)) break;
+    at = own_end + 1;
+  }
+  if (at < end) {
+    for (std::uint64_t opened = begin; opened < at;) {
+      const std::uint64_t own_end = end_of_own_pages(view, opened, at);
+      mprotect(view.base + opened * kPageBytes, (own_end - opened) * kPageBytes, PROT_NONE);
+      opened = own_end + 1;
+    }
     return false;
   }
   std::fill(view.open_blocks.base() + first, view.open_blocks.base() + behind, std::byte{1});

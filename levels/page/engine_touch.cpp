@@ -158,6 +158,7 @@ void Engine::read_snapshot(PageId page, std::byte *to) noexcept {
   memory_.read_home(page, to);
   lower_->as_of(page, line_snapshot_, to);
   undone_.push(page);
+  read_behind_ = true;
 }
 
 // The page becomes this process's own copy of state(snapshot), which `twin` holds. REQUIRES: writable mapping.

@@ -24,7 +24,7 @@ using storage::LineMask;
 using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
-inline constexpr std::uint32_t kStateVersion = 14;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kStateVersion = 15;  // changes with every change of what is in these files
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come for the lock.
@@ -94,7 +94,7 @@ struct alignas(64) DomainState {
   std::uint32_t reserved4_zero;
   std::uint64_t pid_namespace;  // identity, as line 0: the place (platform::Place) of all who are in the domain
   std::uint64_t time_namespace;
-  std::uint64_t reserved5_zero;
+  std::atomic<std::uint64_t> announcements;  // of releases to the level below; for who sleeps, see Engine::ReadSet
 };
 static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, participants_high) == 128);
 static_assert(offsetof(DomainState, domain_id) == 160 && offsetof(DomainState, life) == 176);

@@ -158,7 +158,8 @@ Errc Recovery::look_for_opening(Lsn end, Lsn *previous_end) {
   std::memcpy(&record.header, bytes.data(), sizeof record.header);
   const bool is_opening = got == bytes.size() && is_header_sane(record.header, at, bytes.size()) &&
                           record.kind() == RecordKind::kOpen && is_crc_right(record.header, bytes.data());
-  if (is_opening && record.open_payload().previous_end < at) *previous_end = record.open_payload().previous_end;
+  if (is_opening && open_position(record.open_payload().previous_end, log_.file_bytes) == at)
+    *previous_end = record.open_payload().previous_end;
   return Errc::kOk;
 }
 
