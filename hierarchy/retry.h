@@ -1,6 +1,6 @@
 // hierarchy/retry.h -- what a sleeping retry() waits for.
-// Shape:     at level 1 the words of the lines that it has read; at level 2 the domain's clock, the timestamps of the pages, and which segments it has
-//            read; level 1's clock, too, where memory stood in for a page on a full disk.
+// Shape:     at level 1 the words of the lines that it has read; at level 2 the domain's clock, the timestamps of the pages, how often pages have
+//            gone back to level 1, and which segments it has read; level 1's clock, too, where memory stood in for a page on a full disk.
 // Sharing:   of the thread that sleeps. Other threads may unmap and close meanwhile: each look is protected by itself, the sleep is not.
 // Source:    Harris, Marlow, Peyton Jones, Herlihy, Composable Memory Transactions, 2005 (retry; blocked for ever is an exception there, too).
 #pragma once
