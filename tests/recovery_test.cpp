@@ -443,14 +443,20 @@ TEST(RecoveryTest, PointInTimeBeforeTheDamageIsRecovered) {
   EXPECT_EQ(rig.home(), rig.expected(3)) << "and stays recovered";
 }
 
-// Whoever died of it, or does not know whether it came to its end, asks for the same again.
-TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
-  const MemoryFolder folder;
-  LogRig rig(folder.path());
+// Commits three transactions. Returns the point in time behind the first.
+RecoveryOptions behind_the_first_of_three(LogRig &rig) {
   for (std::uint32_t i = 0; i < 3; ++i) rig.commit({{0, 0, i, i + 1}});
   rig.sync();
   RecoveryOptions until;
   until.until_lsn = rig.transactions()[0].end;
+  return until;
+}
+
+// Whoever died of it, or does not know whether it came to its end, asks for the same again.
+TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
+  const MemoryFolder folder;
+  LogRig rig(folder.path());
+  const RecoveryOptions until = behind_the_first_of_three(rig);
   RecoveryReport report;
   for (int times = 0; times < 3; ++times) {
     EXPECT_EQ(rig.recover_only(&report, until), Errc::kOk) << times << ": " << platform::failure_detail();
@@ -479,10 +485,7 @@ TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
 TEST(RecoveryTest, APointInTimeOutlivesTheLossOfASlot) {
   const MemoryFolder folder;
   LogRig rig(folder.path());
-  for (std::uint32_t i = 0; i < 3; ++i) rig.commit({{0, 0, i, i + 1}});
-  rig.sync();
-  RecoveryOptions until;
-  until.until_lsn = rig.transactions()[0].end;
+  const RecoveryOptions until = behind_the_first_of_three(rig);
   RecoveryReport report;
   ASSERT_EQ(rig.recover_only(&report, until), Errc::kOk) << platform::failure_detail();
   CheckpointFile file;
