@@ -1,0 +1,96 @@
+// tests/support/stalls.cpp -- where and for how long.
+#include "tests/support/stalls.h"
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+
+#include "platform/steps.h"
+#include "tests/support/seed.h"
+#include "tests/support/shared.h"
+
+namespace tmh::test {
+
+namespace {
+
+using platform::kStepCount;
+using platform::Step;
+
+constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
+constexpr std::uint32_t kPassagesPerChoiceMin = 100, kPassagesPerChoiceSpan = 200;
+constexpr std::uint32_t kYieldOneIn = 64;
+constexpr long kShortNs = 20'000, kLongNs = 200'000, kLongestNs = 2'000'000;
+
+std::uint64_t base_seed = 0;
+Shared<std::atomic<std::uint64_t>> *counter = nullptr;
+
+struct Chance {
+  std::uint64_t state;  // 0: this thread has none yet
+  pid_t process;        // that it was seeded in
+  std::uint32_t passages_left, chosen;
+  std::array<bool, kStepCount> passed;
+
+  std::uint64_t next() noexcept {  // xorshift*
+    state ^= state >> 12;
+    state ^= state << 25;
+    state ^= state >> 27;
+    return state * 0x2545f4914f6cdd1d;
+  }
+  std::uint32_t below(std::uint32_t count) noexcept { return static_cast<std::uint32_t>((next() >> 32) % count); }
+};
+// initial-exec: no memory is asked for in a fault handler
+constinit thread_local Chance chance __attribute__((tls_model("initial-exec"))) = {};
+
+void choose() noexcept {
+  chance.passages_left = kPassagesPerChoiceMin + chance.below(kPassagesPerChoiceSpan);
+  std::uint32_t at = chance.below(kStepCount);
+  while (!chance.passed[at]) at = (at + 1) % kStepCount;  // the step that brought us here is one
+  chance.chosen = at;
+}
+
+void stand_still() noexcept {
+  const std::uint64_t dice = chance.next();
+  const long most = dice % 16 == 0 ? kLongestNs : dice % 4 == 0 ? kLongNs : kShortNs;
+  const timespec pause{0, kShortNs + static_cast<long>((dice >> 8) % static_cast<std::uint64_t>(most))};
+  (void)nanosleep(&pause, nullptr);
+  (*counter)->fetch_add(1, std::memory_order_relaxed);
+}
+
+void on_step(Step step) noexcept {
+  const int errno_before = errno;
+  if (chance.state == 0 || chance.process != getpid()) {
+    chance = {};
+    chance.process = getpid();
+    chance.state = (base_seed + static_cast<std::uint64_t>(syscall(SYS_gettid))) * kGolden | 1;
+  }
+  chance.passed[static_cast<std::uint32_t>(step)] = true;
+  if (chance.passages_left-- == 0) choose();
+  if (static_cast<std::uint32_t>(step) == chance.chosen) {
+    if (chance.below(2) == 0) stand_still();
+  } else if (chance.below(kYieldOneIn) == 0) {
+    sched_yield();
+  }
+  errno = errno_before;
+}
+
+}  // namespace
+
+void stall_at_steps(std::uint64_t seed) noexcept {
+  static Shared<std::atomic<std::uint64_t>> shared;
+  counter = &shared;
+  base_seed = seed;
+  platform::set_step_hook(on_step);
+}
+
+void stall_if_asked() noexcept {
+  if (const std::uint64_t seed = environment_number("TMH_STALLS", 0); seed != 0) stall_at_steps(seed);
+}
+
+std::uint64_t stalls() noexcept { return counter == nullptr ? 0 : (*counter)->load(std::memory_order_relaxed); }
+
+}  // namespace tmh::test
