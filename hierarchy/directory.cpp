@@ -163,6 +163,7 @@ void Directory::mark_lines(PageId page) noexcept {
     }
   }
   platform::fence(std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
+  step(Step::kGapRecallMarked);
   // Whoever stamps later must validate: see line-validate's short way in PROTOCOL.md.
   if (!is_planted(Planted::kRecallClockStands)) lines_.state().clock.fetch_add(1, std::memory_order_seq_cst);
   lines_.state().changed.notify();  // the U bit is a change to who has read the line
@@ -307,6 +308,7 @@ Release Directory::release(PageId page) noexcept {
   // Newer than whatever level 1 has read of the page before level 2 had it.
   const std::uint64_t version = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
   r.level.store(PageLevel::kLines, std::memory_order_relaxed);  // before any line is open (S1)
+  step(Step::kGapReleaseLevel);
   line::LineWord *words = lines_.page_words(page);
   // release: pairs with the acquire of level 1's reads; home is complete.
   for (std::size_t i = 0; i < storage::kLinesPerPage; ++i) words[i].store(version, std::memory_order_release);

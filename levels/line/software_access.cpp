@@ -6,6 +6,7 @@
 
 #include "levels/line/software.h"
 #include "platform/process.h"
+#include "platform/steps.h"
 
 namespace tmh::line {
 
@@ -153,6 +154,7 @@ std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offs
       continue;
     }
     const std::uint64_t value = load_bytes(segment.home + offset, size);
+    platform::step(platform::Step::kGapLineLooked);
     if (word.load(std::memory_order_relaxed) != seen) continue;
     note_read(&word);
     return value;

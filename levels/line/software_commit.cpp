@@ -168,6 +168,7 @@ AbortCause SoftwareThread::lock_line(std::size_t index) noexcept {
     if (is_upper(seen)) return AbortCause::kCrossLevel;
     if (!is_locked(seen)) {
       context_->writes[index].before.store(seen, std::memory_order_relaxed);  // relaxed: published by the lock
+      step(Step::kGapLineBefore);
       // acquire: pairs with line-unlock of whoever wrote the line last. release: recovery finds `before` by the lock.
       if (word.compare_exchange_weak(seen, locked_by(number_), std::memory_order_acq_rel, std::memory_order_relaxed))
         return AbortCause::kNone;

@@ -209,6 +209,7 @@ std::uint64_t ConsistencyTree::oldest_pin() const noexcept {
   for (std::uint32_t i = 0; i < high; ++i) {
     oldest = std::min(oldest, memory_.participant(i).pin.load(std::memory_order_acquire));  // pairs with its withdrawal
   }
+  step(Step::kGapPinsRead);
   return oldest;
 }
 
@@ -229,6 +230,7 @@ void ConsistencyTree::gather_pins() noexcept {
   }
   if (memory_.state().fold_fence != 0) pins_.push_back(memory_.state().fold_fence);
   std::sort(pins_.begin(), pins_.end());
+  step(Step::kGapPinsRead);
 }
 
 bool ConsistencyTree::pinned_between(std::uint64_t from, std::uint64_t to) const noexcept {

@@ -353,6 +353,7 @@ void DurableLog::follow(std::uint32_t event) noexcept {
 bool DurableLog::sleep(std::uint32_t event, long timeout_ns) noexcept {
   LogState &s = state();
   s.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  step(Step::kGapLogFollow);
   const bool timed_out =
       s.event.load(std::memory_order_seq_cst) == event && platform::futex_wait(s.event, event, timeout_ns);
   s.sleepers.fetch_sub(1, std::memory_order_relaxed);

@@ -18,7 +18,7 @@ namespace tmh::test {
 
 namespace {
 
-using platform::kStepCount;
+using platform::kStepAndGapCount;
 using platform::Step;
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
@@ -33,7 +33,7 @@ struct Chance {
   std::uint64_t state;  // 0: this thread has none yet
   pid_t process;        // that it was seeded in
   std::uint32_t passages_left, chosen;
-  std::array<bool, kStepCount> passed;
+  std::array<bool, kStepAndGapCount> passed;
 
   std::uint64_t next() noexcept {  // xorshift*
     state ^= state >> 12;
@@ -48,8 +48,8 @@ constinit thread_local Chance chance __attribute__((tls_model("initial-exec"))) 
 
 void choose() noexcept {
   chance.passages_left = kPassagesPerChoiceMin + chance.below(kPassagesPerChoiceSpan);
-  std::uint32_t at = chance.below(kStepCount);
-  while (!chance.passed[at]) at = (at + 1) % kStepCount;  // the step that brought us here is one
+  std::uint32_t at = chance.below(kStepAndGapCount);
+  while (!chance.passed[at]) at = (at + 1) % kStepAndGapCount;  // the step that brought us here is one
   chance.chosen = at;
 }
 
