@@ -104,7 +104,7 @@ namespace tmh::platform {
   X(kGapRecallMarked, "recall-marked")     /* all lines are in U, the clock below does not say so */    \
   X(kGapReleaseLevel, "release-level")     /* the page is in L, its lines still in U */                 \
   X(kGapLineBefore, "line-before")         /* level 1: the word before is noted, the line not locked */ \
-  X(kGapLineLooked, "line-looked")         /* level 1: home is read, its word not looked at again */    \
+  X(kGapLineLooked, "line-looked")         /* level 1: the word is known, home is not read */           \
   X(kGapLineExtend, "line-extend")         /* level 1: the new snapshot is known, nothing checked */    \
   X(kGapEventPrepared, "event-prepared")   /* about to sleep */                                         \
   X(kGapEventWake, "event-wake")           /* somebody sleeps, or is about to; nobody woken */          \

@@ -153,8 +153,8 @@ std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offs
       settle(segment, offset, seen);
       continue;
     }
-    const std::uint64_t value = load_bytes(segment.home + offset, size);
     platform::step(platform::Step::kGapLineLooked);
+    const std::uint64_t value = load_bytes(segment.home + offset, size);
     if (word.load(std::memory_order_relaxed) != seen) continue;
     note_read(&word);
     return value;

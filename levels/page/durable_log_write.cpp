@@ -67,10 +67,6 @@ Errc DurableLog::write_published() noexcept {
   batch_start_ = writer_.end();
   batch_commits_ = batch_bytes_ = 0;
   cannot_note_ = false;
-  if (platform::is_planted(platform::Planted::kAcknowledgeBeforeSync)) {
-    s.durable_line.store(cut.line, std::memory_order_release);
-    s.durable_clock.store(cut.clock, std::memory_order_release);
-  }
   while (has_upper(at, cut) || next_lower_ < lower_commits_.size()) {
     if (const Errc error = append_next(cut, &at); error != Errc::kOk) return fail_log(error);
     if (writer_.end() - batch_start_ < kBatchBytes) continue;
@@ -128,6 +124,10 @@ Errc DurableLog::append_next(const storage::LogCut &cut, storage::FlushPoint *at
 }
 
 Errc DurableLog::finish_batch(const storage::FlushPoint &at) noexcept {
+  if (platform::is_planted(platform::Planted::kAcknowledgeBeforeSync)) {
+    state().durable_line.store(at.line, std::memory_order_release);
+    state().durable_clock.store(at.clock, std::memory_order_release);
+  }
   if (writer_.end() != batch_start_)
     if (const Errc error = timed_write(); error != Errc::kOk) return error;
   writer_.publish(at, batch_commits_);

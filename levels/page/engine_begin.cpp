@@ -123,7 +123,8 @@ bool Engine::pin_without_lock() noexcept {
     step(Step::kGapBeginLooked);
     // seq_cst store, then seq_cst load: see consistency_tree.h. Who reads pins after a later commit finds ours.
     announce_snapshot(clock);
-    if (state.clock.load(std::memory_order_seq_cst) == clock) {
+    if (state.clock.load(std::memory_order_seq_cst) == clock ||
+        platform::is_planted(platform::Planted::kBeginLooksOnce)) {
       snapshot_ = synced_ = kept_synced_ = clock;
       synced_position_ = position;
       if (follow) follow_needed_ = false;

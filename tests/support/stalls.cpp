@@ -12,7 +12,6 @@
 
 #include "platform/steps.h"
 #include "tests/support/seed.h"
-#include "tests/support/shared.h"
 
 namespace tmh::test {
 
@@ -22,17 +21,18 @@ using platform::kStepAndGapCount;
 using platform::Step;
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
-constexpr std::uint32_t kPassagesPerChoiceMin = 100, kPassagesPerChoiceSpan = 200;
+// A choice lasts for a few stalls; of a step that has become rare, for so many passages of any.
+constexpr std::uint32_t kStallsPerChoiceMax = 4, kPassagesPerChoice = 400;
 constexpr std::uint32_t kYieldOneIn = 64;
-constexpr long kShortNs = 20'000, kLongNs = 200'000, kLongestNs = 2'000'000;
+constexpr std::uint64_t kShortNs = 60'000, kLongNs = 400'000, kLongestNs = 2'000'000;
 
 std::uint64_t base_seed = 0;
-Shared<std::atomic<std::uint64_t>> *counter = nullptr;
+std::atomic<std::uint64_t> stalls_here{0};
 
 struct Chance {
   std::uint64_t state;  // 0: this thread has none yet
   pid_t process;        // that it was seeded in
-  std::uint32_t passages_left, chosen;
+  std::uint32_t chosen, passages_left, stalls_left;
   std::array<bool, kStepAndGapCount> passed;
 
   std::uint64_t next() noexcept {  // xorshift*
@@ -47,7 +47,8 @@ struct Chance {
 constinit thread_local Chance chance __attribute__((tls_model("initial-exec"))) = {};
 
 void choose() noexcept {
-  chance.passages_left = kPassagesPerChoiceMin + chance.below(kPassagesPerChoiceSpan);
+  chance.passages_left = kPassagesPerChoice;
+  chance.stalls_left = 1 + chance.below(kStallsPerChoiceMax);
   std::uint32_t at = chance.below(kStepAndGapCount);
   while (!chance.passed[at]) at = (at + 1) % kStepAndGapCount;  // the step that brought us here is one
   chance.chosen = at;
@@ -55,10 +56,11 @@ void choose() noexcept {
 
 void stand_still() noexcept {
   const std::uint64_t dice = chance.next();
-  const long most = dice % 16 == 0 ? kLongestNs : dice % 4 == 0 ? kLongNs : kShortNs;
-  const timespec pause{0, kShortNs + static_cast<long>((dice >> 8) % static_cast<std::uint64_t>(most))};
+  const std::uint64_t most_ns = dice % 16 == 0 ? kLongestNs : dice % 4 == 0 ? kLongNs : kShortNs;
+  const timespec pause{0, static_cast<long>((dice >> 8) % most_ns)};
   (void)nanosleep(&pause, nullptr);
-  (*counter)->fetch_add(1, std::memory_order_relaxed);
+  stalls_here.fetch_add(1, std::memory_order_relaxed);
+  --chance.stalls_left;
 }
 
 void on_step(Step step) noexcept {
@@ -69,7 +71,8 @@ void on_step(Step step) noexcept {
     chance.state = (base_seed + static_cast<std::uint64_t>(syscall(SYS_gettid))) * kGolden | 1;
   }
   chance.passed[static_cast<std::uint32_t>(step)] = true;
-  if (chance.passages_left-- == 0) choose();
+  if (chance.stalls_left == 0 || chance.passages_left == 0) choose();
+  --chance.passages_left;
   if (static_cast<std::uint32_t>(step) == chance.chosen) {
     if (chance.below(2) == 0) stand_still();
   } else if (chance.below(kYieldOneIn) == 0) {
@@ -81,8 +84,6 @@ void on_step(Step step) noexcept {
 }  // namespace
 
 void stall_at_steps(std::uint64_t seed) noexcept {
-  static Shared<std::atomic<std::uint64_t>> shared;
-  counter = &shared;
   base_seed = seed;
   platform::set_step_hook(on_step);
 }
@@ -91,6 +92,6 @@ void stall_if_asked() noexcept {
   if (const std::uint64_t seed = environment_number("TMH_STALLS", 0); seed != 0) stall_at_steps(seed);
 }
 
-std::uint64_t stalls() noexcept { return counter == nullptr ? 0 : (*counter)->load(std::memory_order_relaxed); }
+std::uint64_t stalls() noexcept { return stalls_here.load(std::memory_order_relaxed); }
 
 }  // namespace tmh::test

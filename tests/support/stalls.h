@@ -1,8 +1,8 @@
 // tests/support/stalls.h -- random schedules: threads stand still at random steps of the library, for as long as others need to run past.
-// Shape:     every thread picks one step at a time, of those that it passes, and stands still at about half of its next passages there, for 20 us to
-//            2 ms; elsewhere it gives its processor away now and then. After some 200 passages it picks another one. So each window between two
-//            steps is wide open for a while, and the others run through it at full speed: what needs an interrupt at one place, on a quiet
-//            machine once in a million passages, happens here in each run.
+// Shape:     every thread picks one step at a time, of those that it passes, and stands still at about half of its next passages there, for up to
+//            2 ms; elsewhere it gives its processor away now and then. After a few stalls it picks another one. So each window between two steps is
+//            wide open for a while, and the others run through it at full speed: what needs an interrupt at one place, on a quiet machine once in
+//            a million passages, happens here in each run.
 // Invariant: only time is added. Right code passes with it, as it does under any load.
 // Contexts:  the hook is async-signal-safe: it runs in the fault handler and under locks.
 // Source:    Burckhardt, Kothari, Musuvathi, Nagarakatte, A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, 2010: few places
@@ -17,7 +17,7 @@ namespace tmh::test {
 void stall_at_steps(std::uint64_t seed) noexcept;
 // The same if TMH_STALLS=<seed> is set. Children (children.h) call it, so any test of several processes runs with it.
 void stall_if_asked() noexcept;
-// Times that this process and those that forked after stall_at_steps() have stood still.
+// How often this process has stood still.
 [[nodiscard]] std::uint64_t stalls() noexcept;
 
 }  // namespace tmh::test
