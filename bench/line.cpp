@@ -100,8 +100,8 @@ class LineBench {
     return all;
   }
   [[nodiscard]] std::uint64_t operations(const Structure &structure) const {
-    if (options_.common.tiny) return structure.operations_tiny;
-    return static_cast<std::uint64_t>(static_cast<double>(structure.operations) * options_.scale);
+    const std::uint64_t unscaled = options_.common.tiny ? structure.operations_tiny : structure.operations;
+    return static_cast<std::uint64_t>(static_cast<double>(unscaled) * options_.scale);
   }
 
   [[nodiscard]] bool is_wanted(const Structure &structure) const {
