@@ -53,12 +53,15 @@ class LineContestant {
   virtual ~LineContestant() = default;
   [[nodiscard]] virtual const char *name() const = 0;
   [[nodiscard]] virtual unsigned threads_max() const { return ~0u; }
+  // What its numbers must name; empty: its name says all.
+  [[nodiscard]] virtual std::string setup() const { return {}; }
   [[nodiscard]] virtual LineOutcome run(const LineWork &work) = 0;
 };
 
 [[nodiscard]] std::unique_ptr<LineContestant> make_line_plain();
 [[nodiscard]] std::unique_ptr<LineContestant> make_line_mutex();
-[[nodiscard]] std::unique_ptr<LineContestant> make_line_itm();  // only where it is built
+[[nodiscard]] std::unique_ptr<LineContestant> make_line_itm();      // only where it is built
+[[nodiscard]] std::unique_ptr<LineContestant> make_line_tinystm();  // only where it is built
 // queries: lookups are told to be queries; false: everything runs as an update.
 [[nodiscard]] std::unique_ptr<LineContestant> make_line_software(const std::string &folder, bool queries);
 
