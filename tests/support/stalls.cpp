@@ -92,6 +92,11 @@ void stall_if_asked() noexcept {
   if (const std::uint64_t seed = environment_number("TMH_STALLS", 0); seed != 0) stall_at_steps(seed);
 }
 
+namespace {
+// Also for what a program does before it has children, or without any.
+[[maybe_unused]] const bool is_asked_early = (stall_if_asked(), true);
+}  // namespace
+
 std::uint64_t stalls() noexcept { return stalls_here.load(std::memory_order_relaxed); }
 
 }  // namespace tmh::test

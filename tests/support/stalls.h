@@ -15,7 +15,7 @@ namespace tmh::test {
 
 // From now on, in this process and in those that it forks. Takes the step hook (platform/steps.h).
 void stall_at_steps(std::uint64_t seed) noexcept;
-// The same if TMH_STALLS=<seed> is set. Children (children.h) call it, so any test of several processes runs with it.
+// The same if TMH_STALLS=<seed> is set. Programs with children (children.h) call it when they start, and each child does.
 void stall_if_asked() noexcept;
 // How often this process has stood still.
 [[nodiscard]] std::uint64_t stalls() noexcept;
