@@ -97,6 +97,9 @@ class Segment {
  private:
   friend class Domain;
   friend struct detail::Handles;
+  // For root(): a name claims the size of its object, not of one that could not be made.
+  [[nodiscard]] void **unclaimed_root_cell(std::string_view name, std::uint64_t type_bytes) const;
+  static void claim_root(void **cell, std::uint64_t type_bytes) noexcept;
   explicit Segment(std::shared_ptr<detail::SegmentImpl> impl) noexcept : impl_(std::move(impl)) {}
   std::shared_ptr<detail::SegmentImpl> impl_;
 };
