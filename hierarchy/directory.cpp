@@ -361,6 +361,9 @@ void Directory::reap(std::uint32_t slot) noexcept {
 
 // A context that names a segment which is not open here waits for a holder of the lock that knows it.
 void Directory::recover(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  if (storage::LogState *log = memory_.log_state(); log != nullptr)
+    // release: as DurableLog::give_back()
+    log->pending_bytes.fetch_sub(line::take_reserved(lines_, slot, incarnation), std::memory_order_release);
   if (!line::recover_contexts(lines_, slot, incarnation)) memory_.state().repair_again |= page::kRepairRest;
   lines_.state().changed.notify();  // the dead one's commits, when it died in one
 }

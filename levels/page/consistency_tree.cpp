@@ -446,6 +446,7 @@ void ConsistencyTree::repair() noexcept {
   DomainState &state = memory_.state();
   const std::uint64_t clock = state.clock.load(std::memory_order_relaxed);
   take_count_back();
+  if (storage::LogState *log = memory_.log_state(); log != nullptr) log->give_back_of_dead(clock);
   state.free_version = 0;
   lists_.reset(self_);
   const std::uint32_t owners = std::max(memory_.participants_high(), self_ + 1);
