@@ -206,6 +206,11 @@ std::uint64_t Engine::block_pages() const noexcept {
   return 4096;
 }
 
+// A query's stores to what stands in for a page must be seen: nobody compares that at the end.
+void Engine::protect_stand_ins() noexcept {
+  for (const PageId page : standing_in_) mprotect(address_of(page), kPageBytes, PROT_READ);
+}
+
 // False: not even the whole view can be opened.
 bool Engine::open_block(View &view, PageId page) noexcept {
   const std::uint64_t usable = memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
@@ -228,6 +233,7 @@ bool Engine::open_block(View &view, PageId page) noexcept {
         reinterpret_cast<std::uintptr_t>(address_of(page)));
     return false;
   }
+  if (query_) protect_stand_ins();
   const PageId first_page = page_id(view.segment, PageIndex{first});
   register_access(first_page, count, true);  // stores inside the block will not be seen one by one
   for (std::uint64_t i = 0; i < count; ++i) {
