@@ -139,6 +139,33 @@ TEST_P(PageByPageTest, BlocksBesideBecomePartsOfOneThatIsOpen) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, PageByPageTest, testing::Values(kModes[5], kModes[6]), mode_name);
 
+class WholeViewTest : public ModeTest {};
+
+TEST_P(WholeViewTest, FindsWhatIsStoredWhereTheSegmentHasGrown) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers map memory of their own, and end the program where they cannot";
+#endif
+  expect_child("no area", [&] {
+    const TempFolder folder(place_for(GetParam()));
+    const Domain domain = Domain::open(folder.path(), options());
+    const Segment segment = domain.map("grows.raw", raw_segment());
+    const auto word = [&](std::uint64_t page) -> std::uint64_t & {
+      return *reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes);
+    };
+    constexpr std::uint64_t kInMiddle = kStagePages / 2, kGrown = kStagePages + kInMiddle;
+    leave_areas(0);
+    atomically(domain, [&] {
+      store(word(kInMiddle), std::uint64_t{1});  // all of the view is accessible then
+      segment.grow(2 * kStagePages * kPageBytes);
+      EXPECT_EQ(protection_of(segment.data() + kGrown * kPageBytes), "rw-p") << "not the whole view";
+      store(word(kGrown), std::uint64_t{2});
+    });
+    query(domain, [&] { EXPECT_EQ(load(word(kInMiddle)) + load(word(kGrown)), 3U); });
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, WholeViewTest, testing::Values(kModes[2], kModes[3], kModes[4], kModes[7]), mode_name);
+
 // Kernel tracking. With signals each page that is touched may need areas, and an instance that finds none ends the program and says so.
 INSTANTIATE_TEST_SUITE_P(Modes, ManyAreasTest, testing::Values(kModes[0], kModes[1], kModes[5], kModes[6]), mode_name);
 
