@@ -229,6 +229,12 @@ Errc DomainMemory::make_sizes_durable() noexcept {
   return Errc::kOk;
 }
 
+Errc DomainMemory::fail_behind_end(PageId page) const noexcept {
+  const char *const name = control_->segments[storage::segment_number(page)].name;
+  return fail(Errc::kNotMapped, std::string(name) + ": stored to byte " + std::to_string(storage::page_offset(page)) +
+                                    " or behind it, where its file goes on and the segment has ended");
+}
+
 void DomainMemory::tell_home_written(PageId page, LineMask lines) const noexcept {
   if (separate_homes_) return;
   const storage::SegmentRecordV1 &record = control_->segments[storage::segment_number(page)];
