@@ -99,6 +99,9 @@ class Segment {
  private:
   friend class Domain;
   friend struct detail::Handles;
+  // For root(): a name claims the size of its object, not of one that could not be made.
+  [[nodiscard]] void **unclaimed_root_cell(std::string_view name, std::uint64_t type_bytes) const;
+  static void claim_root(void **cell, std::uint64_t type_bytes) noexcept;
   explicit Segment(std::shared_ptr<detail::SegmentImpl> impl) noexcept : impl_(std::move(impl)) {}
   std::shared_ptr<detail::SegmentImpl> impl_;
 };
@@ -209,7 +212,7 @@ struct RecoverOptions {
 };
 // Recovers a durable domain that nobody has open, as the next open would; with `until` only up to there: what came later is gone for
 // good in this folder, so work on a backup. Errors: kDomainInUse, kNotDurable, kLogDamaged, kLogMissing, kIo, kDiskFull; kBadArgument: its data
-// files hold what is later.
+// files hold what is later, or with log_folder: it is a backup from before a segment was made that the log names.
 RecoveryInfo recover(const std::string &folder, const RecoverOptions &options = {});
 
 // Runs `action` once the thread's running instance, the outermost one, has committed, or when its attempt has aborted. Outside the instance:

@@ -209,6 +209,7 @@ std::uint64_t ConsistencyTree::oldest_pin() const noexcept {
   for (std::uint32_t i = 0; i < high; ++i) {
     oldest = std::min(oldest, memory_.participant(i).pin.load(std::memory_order_acquire));  // pairs with its withdrawal
   }
+  step(Step::kGapPinsRead);
   return oldest;
 }
 
@@ -235,7 +236,11 @@ bool ConsistencyTree::gather_pins() noexcept {
   }
   if (memory_.state().fold_fence != 0) pins_.push_back(memory_.state().fold_fence);
   std::sort(pins_.begin(), pins_.end());
+<<<<<<< HEAD
   return true;
+=======
+  step(Step::kGapPinsRead);
+>>>>>>> 3a71f76
 }
 
 bool ConsistencyTree::pinned_between(std::uint64_t from, std::uint64_t to) const noexcept {
@@ -449,6 +454,7 @@ void ConsistencyTree::repair() noexcept {
   DomainState &state = memory_.state();
   const std::uint64_t clock = state.clock.load(std::memory_order_relaxed);
   take_count_back();
+  if (storage::LogState *log = memory_.log_state(); log != nullptr) log->give_back_of_dead(clock);
   state.free_version = 0;
   lists_.reset(self_);
   const std::uint32_t owners = std::max(memory_.participants_high(), self_ + 1);

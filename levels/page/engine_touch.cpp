@@ -130,7 +130,9 @@ void Engine::fail_instance(AbortCause cause, Errc error) noexcept {
 bool Engine::needs_versions(PageId page) const noexcept {
   // Without the lock: 0 is final for this snapshot, because versions stamped <= snapshot only ever disappear into home.
   // acquire: pairs with the release in unlink(), so that home's lines are seen.
-  return memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
+  const bool has_version = memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
+  step(Step::kGapTouchLooked);
+  return has_version;
 }
 
 // True when home is not what the snapshot reads: *twin then holds the page, unless there is no twin left. Nothing but reading happens under
