@@ -30,7 +30,7 @@ constexpr const char *kNameBefore = "tmh.directory.";  // the segment's number
 constexpr int kSpinsBeforeLook = 4000;
 }  // namespace
 
-Directory::Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot) noexcept
+Directory::Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot)
     : memory_(memory),
       lines_(lines),
       hardware_(lines),

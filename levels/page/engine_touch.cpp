@@ -315,8 +315,15 @@ void Engine::populate(PageId first, std::uint64_t page_count, bool is_write) noe
 
 void Engine::note_page(PageId page, PageKind kind) noexcept {
   LocalPage &l = local(page);
-  // Closed: its guard, which page tables tell as something swapped out; behind the end of the file there are such pages, too.
-  if (l.state == PageState::kPrivate || l.state == PageState::kGuarded || is_closed(l)) return;
+  if (l.state == PageState::kPrivate || l.state == PageState::kGuarded) return;
+  if (is_closed(l)) {
+    // Its guard, which page tables tell as something swapped out; behind the end of the file there are such pages, too.
+    if (silent() || kind == PageKind::kAbsent) return;
+    // Where all of a view is open, and its segment has grown, nobody took it from the level below first. The next attempt will.
+    undone_.push(page);
+    if (!query_) fail_instance(AbortCause::kValidation);
+    return;
+  }
   // kAbsent here: touched, and reclaimed since. It was read, so it belongs to the read set.
   list_as(page, kind == PageKind::kPrivate ? PageState::kPrivate : PageState::kFile);
 }
