@@ -236,11 +236,8 @@ bool ConsistencyTree::gather_pins() noexcept {
   }
   if (memory_.state().fold_fence != 0) pins_.push_back(memory_.state().fold_fence);
   std::sort(pins_.begin(), pins_.end());
-<<<<<<< HEAD
-  return true;
-=======
   step(Step::kGapPinsRead);
->>>>>>> 3a71f76
+  return true;
 }
 
 bool ConsistencyTree::pinned_between(std::uint64_t from, std::uint64_t to) const noexcept {
