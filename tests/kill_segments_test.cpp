@@ -3,7 +3,7 @@
 //             instance, which it writes down before it begins and which lies in the first segment when it has committed.
 // Invariants: (1) every word is as its owner's last instance that committed left it; all that was acknowledged did, also when shared memory is lost.
 //             (2) a backup holds the same. (3) what the archive and a backup hold together is the same again.
-// Size:       TMH_SEGMENT_KILLS deaths in all (default 45), shared by the modes; half of them are of all workers at once.
+// Size:       TMH_SEGMENT_KILLS deaths in all (default 30), shared by the modes; half of them are of all workers at once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -341,7 +341,7 @@ INSTANTIATE_TEST_SUITE_P(DurableModes, KillSegmentsTest,
                          mode_name);
 
 TEST_P(KillSegmentsTest, WhatIsThereIsWhatTheModelsSay) {
-  const std::uint64_t kills = environment_number("TMH_SEGMENT_KILLS", 45) / 3;
+  const std::uint64_t kills = environment_number("TMH_SEGMENT_KILLS", 30) / 3;
   for (std::uint32_t i = 0; i < kWorkers; ++i) start(i);
   for (std::uint64_t done = 0; done < kills && !HasFailure();) {
     const auto victim = static_cast<std::uint32_t>(random_() % kWorkers);
