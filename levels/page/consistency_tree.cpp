@@ -222,13 +222,13 @@ std::uint64_t ConsistencyTree::oldest_stamp() const noexcept {
 
 // False: no memory for them, so nothing can be folded now.
 bool ConsistencyTree::gather_pins() noexcept {
+  platform::fence(std::memory_order_seq_cst);  // as in oldest_pin()
   const std::uint32_t high = memory_.participants_high();
   try {
     pins_.reserve(std::size_t{high} + 1);
   } catch (const std::bad_alloc &) {
     return false;
   }
-  platform::fence(std::memory_order_seq_cst);  // as in oldest_pin()
   pins_.clear();
   for (std::uint32_t i = 0; i < high; ++i) {
     const std::uint64_t pin = memory_.participant(i).pin.load(std::memory_order_acquire);  // as above
