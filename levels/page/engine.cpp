@@ -129,8 +129,8 @@ Errc Engine::try_guards() noexcept {
     return platform::fail_errno(Errc::kTrackingUnavailable, "memfd_create of a trial's pages");
   void *shared =
       mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
-  void *view =
-      mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
+  void *view = platform::map_when_touched(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
   Errc result = Errc::kOk;
   if (shared == MAP_FAILED || view == MAP_FAILED)
     result = platform::fail_errno(Errc::kTrackingUnavailable, "mapping a trial's pages");

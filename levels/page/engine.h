@@ -235,6 +235,10 @@ class Engine {
   void drop_page(PageId page) noexcept { drop_run(page, 1); }
   void drop_run(PageId first, std::uint64_t page_count) noexcept;
   void drop_spans() noexcept;
+  void discard(PageId first, std::uint64_t page_count) noexcept;
+  void map_anew(PageId page) noexcept;
+  void remove_guards(PageId first, std::uint64_t page_count) noexcept;
+  [[nodiscard]] bool opens_silently(PageId page) const noexcept;
   void close_views() noexcept;
   void guard(PageId page) noexcept;
   void lose(PageId page) noexcept;
