@@ -148,6 +148,8 @@ Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view) n
 void Home::advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept {
   madvise(at, bytes, MADV_NOHUGEPAGE);  // tracking is by 4 KiB pages
   madvise(at, bytes, MADV_DONTFORK);    // a child is no participant; sharing would also make our stores copy
+  madvise(at, bytes,
+          MADV_DONTDUMP);  // a core dump looks at each page, for minutes, and meanwhile its process is not dead
   platform::keep_off_holes(at, offset_bytes, bytes, readahead_bytes_);
 }
 
