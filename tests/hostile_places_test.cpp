@@ -4,7 +4,8 @@
 //             (2) all files of a domain are for whom its control file is for, whatever umask their makers had.
 //             (3) a file size limit is the trouble of the process that has it, not its neighbours'. Blocked signals are nobody's.
 //             (4) a full disk is an error on file systems that copy on write, too.
-//             (5) where the kernel gives no more areas (vm.max_map_count) nothing is lost, and nothing goes unnoticed.
+//             (5) who drops privileges behind the open may use the domain in threads that begin later, too.
+//             (6) where the kernel gives no more areas (vm.max_map_count) nothing is lost, and nothing goes unnoticed.
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
@@ -357,6 +358,53 @@ TEST(HostilePlaces, ANewDomainIsOpenedOnASmallStack) {
     pthread_attr_destroy(&attributes);
   });
 }
+
+class LaterThreads : public testing::TestWithParam<Levels> {};
+
+// A thread's faults are listed by a descriptor of its own, which the process may not open any more.
+TEST_P(LaterThreads, OfADaemonThatHasDroppedPrivilegesCanUseADomain) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  constexpr std::uint32_t kRounds = 3;
+  const MemoryFolder folder;
+  DomainOptions options;
+  options.levels = GetParam();
+  options.line = LineChoice::kSoftware;
+  const Shared<Turn> turn;
+  Children children;
+  const std::size_t neighbour = children.spawn("neighbour", [&] {
+    const Domain domain = Domain::open(folder.path(), options);
+    const Segment segment = domain.map("a.db", raw());
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      turn->await(2 * round + 1);
+      atomically(domain, [&] { ++word(segment, 5); });
+      turn->reach(2 * round + 2);
+    }
+  });
+  expect_child("daemon", [&] {
+    const Domain domain = Domain::open(folder.path(), options);
+    const Segment segment = domain.map("a.db", raw());
+    const auto add = [&] {
+      atomically(domain, [&] {
+        for (std::uint64_t page = 0; page < 64; ++page) ++word(segment, page);
+      });
+    };
+    add();
+    ASSERT_EQ(setgid(65534), 0);
+    ASSERT_EQ(setuid(65534), 0);
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      add();
+      std::thread(add).join();
+      turn->reach(2 * round + 1);
+      turn->await(2 * round + 2);
+    }
+    query(domain, [&] {
+      for (std::uint64_t page = 0; page < 64; ++page)
+        EXPECT_EQ(word(segment, page), 2 * kRounds + 1 + (page == 5 ? kRounds : 0)) << page;
+    });
+  });
+  EXPECT_TRUE(children.wait(neighbour).succeeded());
+}
+INSTANTIATE_TEST_SUITE_P(Levels, LaterThreads, testing::Values(Levels::kPage, Levels::kHybrid));
 
 class BlockedSignals : public testing::TestWithParam<Tracking> {};
 

@@ -41,8 +41,10 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
     engine_thread.takes_faults = true;
   }
   if (silent()) {
-    if (const Errc error = open_ring(); error != Errc::kOk) return error;  // a thread's first instance
-    if (!thread_ring().empty()) discard_outside_touches();
+    Errc error = open_ring();  // a thread's first instance
+    if (error == Errc::kTrackingUnavailable) error = give_up_kernel_tracking();
+    if (error != Errc::kOk) return error;
+    if (silent() && !thread_ring().empty()) discard_outside_touches();
   }
   if (memory_.segment_generation() != memory_.segments_opened_at()) {
     if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
