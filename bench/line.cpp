@@ -1,8 +1,8 @@
-// bench/line.cpp -- level 1 beside plain code, one mutex and GCC's libitm: list, red-black tree, hash set, bank; 1 and 2 threads. Software
-//          lines alone, the same through sites of a hybrid domain, and sites in RTM where the machine has it.
+// bench/line.cpp -- level 1 beside plain code, one mutex, GCC's libitm and, where it was given to CMake, TinySTM: list, red-black tree, hash
+//          set, bank; 1 and 2 threads. Software lines alone, the same through sites of a hybrid domain, and sites in RTM where the machine has it.
 // Shape:   a round runs every contestant on every structure once, next to each other and in rotating order; ratios are taken within a round.
 // Checked: structure, size, the bank's sum in every query and at the end; with one thread all contestants end with the same content.
-// Limits:  threads of one process. Level 1 also runs between processes at the same cost; libitm and the mutex here do not.
+// Limits:  threads of one process. Level 1 also runs between processes at the same cost; the others here do not.
 // Source:  the structures and the mix (20 % updates) are those of the literature on software TM (Dice et al. 2006, Felber et al. 2008).
 #include <algorithm>
 #include <cstdio>
@@ -58,6 +58,9 @@ class LineBench {
 #ifdef TMH_BENCH_ITM
     contestants_.push_back(make_line_itm());
 #endif
+#ifdef TMH_BENCH_TINYSTM
+    contestants_.push_back(make_line_tinystm());
+#endif
     contestants_.push_back(make_line_software(scratch_.subfolder("software"), true));
     contestants_.push_back(make_line_software(scratch_.subfolder("updates"), false));
     contestants_.push_back(make_line_sites(scratch_.subfolder("sites")));
@@ -100,8 +103,8 @@ class LineBench {
     return all;
   }
   [[nodiscard]] std::uint64_t operations(const Structure &structure) const {
-    if (options_.common.tiny) return structure.operations_tiny;
-    return static_cast<std::uint64_t>(static_cast<double>(structure.operations) * options_.scale);
+    const std::uint64_t unscaled = options_.common.tiny ? structure.operations_tiny : structure.operations;
+    return static_cast<std::uint64_t>(static_cast<double>(unscaled) * options_.scale);
   }
 
   [[nodiscard]] bool is_wanted(const Structure &structure) const {
@@ -140,7 +143,8 @@ class LineBench {
   }
 
   void print(Report *report) {
-    Table table({"structure, threads, contestant", "op/us", "x plain", "x mutex", "x libitm", "wanted", "aborts/op"});
+    Table table({"structure, threads, contestant", "op/us", "x plain", "x mutex", "x libitm", "x tinystm", "wanted",
+                 "aborts/op"});
     for (const Structure &structure : kStructures) {
       if (!is_wanted(structure)) continue;
       for (const unsigned threads : {1u, 2u}) {
@@ -153,6 +157,15 @@ class LineBench {
 #ifndef TMH_BENCH_ITM
     std::printf("libitm: not built (needs g++ with -fgnu-tm, without sanitizers)\n");
 #endif
+#ifndef TMH_BENCH_TINYSTM
+    std::printf("tinystm: not built (needs TinySTM, which Debian has no package of: -DTMH_TINYSTM=FOLDER)\n");
+#endif
+    for (const auto &contestant : contestants_) {
+      const std::string setup = contestant->setup();
+      if (setup.empty()) continue;
+      std::printf("%s: %s\n", contestant->name(), setup.c_str());
+      report->note(std::string(contestant->name()) + "_setup", setup);
+    }
   }
 
   void add_row(const Structure &structure, unsigned threads, const std::string &name, Table *table, Report *report) {
@@ -172,6 +185,7 @@ class LineBench {
     compare("times_plain", results_[{&structure, 1}], "plain");
     compare("times_mutex", group, "mutex");
     compare("times_libitm", group, "libitm");
+    compare("times_tinystm", group, "tinystm");
     row["aborts_per_operation"] = static_cast<double>(samples.aborts) / static_cast<double>(samples.operations);
     std::string wanted;
     if (name == "software") {
@@ -183,8 +197,8 @@ class LineBench {
       }
     }
     table->add({std::string(structure.name) + " " + std::to_string(threads) + " " + name, with_mad(rate),
-                ratio_text(row, "times_plain"), ratio_text(row, "times_mutex"), ratio_text(row, "times_libitm"), wanted,
-                number(row["aborts_per_operation"].get<double>())});
+                ratio_text(row, "times_plain"), ratio_text(row, "times_mutex"), ratio_text(row, "times_libitm"),
+                ratio_text(row, "times_tinystm"), wanted, number(row["aborts_per_operation"].get<double>())});
     report->add(structure.name, std::move(row));
   }
 
@@ -201,7 +215,7 @@ class LineBench {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  tmh::bench::CommandLine app{"Level 1 in software beside plain code, a mutex and GCC's libitm"};
+  tmh::bench::CommandLine app{"Level 1 in software beside plain code, a mutex, GCC's libitm and TinySTM"};
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--rounds", options.rounds, "measurements of each variant").capture_default_str();
   app.add_option("--update-percent", options.update_percent, "share of updates").capture_default_str();

@@ -9,7 +9,7 @@ file(GLOB tmh_bench_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/suppo
 # Of the durable benches and of trees alone, so that nobody else is linked with their opponents.
 set(tmh_bench_durable ${tmh_bench_support})
 list(FILTER tmh_bench_durable INCLUDE REGEX "/(durable|trees)_[a-z_]*\\.cpp$")
-list(FILTER tmh_bench_support EXCLUDE REGEX "/((durable|trees)_[a-z_]*|line_itm[a-z_]*)\\.cpp$")
+list(FILTER tmh_bench_support EXCLUDE REGEX "/((durable|trees)_[a-z_]*|line_itm[a-z_]*|line_tinystm)\\.cpp$")
 if(tmh_bench_support)
   add_library(tmh_bench_support_objects STATIC ${tmh_bench_support})
   target_link_libraries(tmh_bench_support_objects PUBLIC tmh_bench_support)
@@ -50,7 +50,7 @@ if(tmh_bench_support AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
   target_precompile_headers(tmh_bench_durable REUSE_FROM tmh_bench_support_objects)
 endif()
 
-# The line bench's opponent; one file is compiled with -fgnu-tm. Sanitizers do not know what libitm's clones do.
+# The line bench's opponents. One file of libitm's is compiled with -fgnu-tm. Sanitizers do not know what libitm's clones do.
 include(CheckCXXSourceCompiles)
 set(CMAKE_REQUIRED_FLAGS -fgnu-tm)
 check_cxx_source_compiles("int x; int main() { __transaction_atomic { ++x; } }" TMH_HAVE_ITM)
@@ -63,6 +63,12 @@ if(TMH_HAVE_ITM AND NOT TMH_SANITIZE AND NOT TMH_COVERAGE)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp" PROPERTIES
     COMPILE_OPTIONS "-fgnu-tm;-fno-isolate-erroneous-paths-dereference;-Wno-clobbered")
   target_link_libraries(tmh_bench_itm PUBLIC tmh_bench_support_objects itm)
+endif()
+include(tinystm)
+if(TMH_TINYSTM)
+  add_library(tmh_bench_tinystm STATIC "${PROJECT_SOURCE_DIR}/bench/support/line_tinystm.cpp")
+  target_include_directories(tmh_bench_tinystm SYSTEM PRIVATE "${TMH_TINYSTM}/include")
+  target_link_libraries(tmh_bench_tinystm PUBLIC tmh_bench_support_objects "${TMH_TINYSTM}/lib/libstm.a")
 endif()
 
 file(GLOB tmh_benches CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/*.cpp")
@@ -84,14 +90,17 @@ foreach(source ${tmh_benches})
     target_link_libraries(bench_${name} PRIVATE tmh_bench_durable)
   endif()
   if(name STREQUAL "line")
-    target_link_libraries(bench_${name} PRIVATE $<TARGET_NAME_IF_EXISTS:tmh_bench_itm>)
-    target_compile_definitions(bench_${name} PRIVATE $<$<TARGET_EXISTS:tmh_bench_itm>:TMH_BENCH_ITM>)
+    target_link_libraries(bench_${name} PRIVATE $<TARGET_NAME_IF_EXISTS:tmh_bench_itm> $<TARGET_NAME_IF_EXISTS:tmh_bench_tinystm>)
+    target_compile_definitions(bench_${name} PRIVATE $<$<TARGET_EXISTS:tmh_bench_itm>:TMH_BENCH_ITM>
+                                                     $<$<TARGET_EXISTS:tmh_bench_tinystm>:TMH_BENCH_TINYSTM>)
   endif()
   if(name STREQUAL "rtm_emulation")
     target_link_libraries(bench_${name} PRIVATE tmh_rtm_emulation)
   endif()
   tmh_add_program_test(bench.${name} bench bench_${name} --tiny)
 endforeach()
+# So many updates that a thread runs out of nodes, all of which another one has got.
+tmh_add_program_test(bench.line_updates bench bench_line --tiny --only list --update-percent 100 --scale 600)
 
 # What bench/overhead compares counting with: the library and the bench once more, compiled without it. As long a build as the library's, so
 # only when asked for: --target bench_overhead_uncounted.

@@ -30,7 +30,7 @@ constexpr const char *kNameBefore = "tmh.directory.";  // the segment's number
 constexpr int kSpinsBeforeLook = 4000;
 }  // namespace
 
-Directory::Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot) noexcept
+Directory::Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot)
     : memory_(memory),
       lines_(lines),
       hardware_(lines),
@@ -163,6 +163,7 @@ void Directory::mark_lines(PageId page) noexcept {
     }
   }
   platform::fence(std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
+  step(Step::kGapRecallMarked);
   // Whoever stamps later must validate: see line-validate's short way in PROTOCOL.md.
   if (!is_planted(Planted::kRecallClockStands)) lines_.state().clock.fetch_add(1, std::memory_order_seq_cst);
   lines_.state().changed.notify();  // the U bit is a change to who has read the line
@@ -307,6 +308,7 @@ Release Directory::release(PageId page) noexcept {
   // Newer than whatever level 1 has read of the page before level 2 had it.
   const std::uint64_t version = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
   r.level.store(PageLevel::kLines, std::memory_order_relaxed);  // before any line is open (S1)
+  step(Step::kGapReleaseLevel);
   line::LineWord *words = lines_.page_words(page);
   // release: pairs with the acquire of level 1's reads; home is complete.
   for (std::size_t i = 0; i < storage::kLinesPerPage; ++i) words[i].store(version, std::memory_order_release);
@@ -359,6 +361,9 @@ void Directory::reap(std::uint32_t slot) noexcept {
 
 // A context that names a segment which is not open here waits for a holder of the lock that knows it.
 void Directory::recover(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  if (storage::LogState *log = memory_.log_state(); log != nullptr)
+    // release: as DurableLog::give_back()
+    log->pending_bytes.fetch_sub(line::take_reserved(lines_, slot, incarnation), std::memory_order_release);
   if (!line::recover_contexts(lines_, slot, incarnation)) memory_.state().repair_again |= page::kRepairRest;
   lines_.state().changed.notify();  // the dead one's commits, when it died in one
 }

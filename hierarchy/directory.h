@@ -42,7 +42,7 @@ enum class Release : std::uint8_t { kReleased, kRunning, kVersions };
 
 class Directory final : public page::LowerLevel {
  public:
-  Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot) noexcept;
+  Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot);
 
   // REQUIRES the folder lock, and that `lines` is open.
   [[nodiscard]] Errc open(const std::string &folder) noexcept { return hardware_.open(folder); }

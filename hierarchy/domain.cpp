@@ -93,6 +93,19 @@ void deallocate_in(const SegmentImpl &segment, void *pointer, std::size_t bytes)
   }
 }
 
+void **root_cell_in(const SegmentImpl &segment, std::string_view name, std::uint64_t type_bytes,
+                    storage::RootClaim claim) {
+  storage::HeapContext context = heap_of(segment);
+  Errc why = Errc::kOk;
+  void **cell = storage::heap_root_cell(context, name, type_bytes, &why, claim);
+  if (cell == nullptr) {
+    leave_hardware();
+    platform::fail(why, segment.name + ": root '" + std::string(name) + "'");
+    raise(why);
+  }
+  return cell;
+}
+
 // Containers allocate often: the last segment is remembered per thread, so that the registry's mutex is seldom taken.
 std::shared_ptr<SegmentImpl> segment_for_heap(const std::byte *base) {
   struct LastUsed {
@@ -207,17 +220,12 @@ void Segment::deallocate(void *pointer, std::size_t bytes) const {
   detail::deallocate_in(required(impl_), pointer, bytes);
 }
 void **Segment::root_cell(std::string_view name, std::uint64_t type_bytes) const {
-  const detail::SegmentImpl &segment = required(impl_);
-  storage::HeapContext context = detail::heap_of(segment);
-  Errc why = Errc::kOk;
-  void **cell = storage::heap_root_cell(context, name, type_bytes, &why);
-  if (cell == nullptr) {
-    detail::leave_hardware();
-    platform::fail(why, segment.name + ": root '" + std::string(name) + "'");
-    detail::raise(why);
-  }
-  return cell;
+  return detail::root_cell_in(required(impl_), name, type_bytes, storage::RootClaim::kNow);
 }
+void **Segment::unclaimed_root_cell(std::string_view name, std::uint64_t type_bytes) const {
+  return detail::root_cell_in(required(impl_), name, type_bytes, storage::RootClaim::kLater);
+}
+void Segment::claim_root(void **cell, std::uint64_t type_bytes) noexcept { storage::heap_claim_root(cell, type_bytes); }
 
 Domain Domain::open(const std::string &folder, const DomainOptions &options) {
   std::shared_ptr<detail::DomainImpl> impl;

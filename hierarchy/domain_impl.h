@@ -40,6 +40,7 @@ class SegmentImpl {
   Layout layout = Layout::kHeap;
   bool relocatable = false;
   bool is_unprepared = false;  // a map() in a running instance was refused after it was mapped. Under segments_mutex_
+  bool has_lines = false;      // level 1 knows it. Under segments_mutex_
   std::string name;
 };
 
@@ -201,6 +202,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc add_record(const std::string &name, const SegmentOptions &options, std::uint32_t number);
   [[nodiscard]] Errc map_view(const std::string &name, const SegmentOptions &options,
                               std::shared_ptr<SegmentImpl> &segment);
+  [[nodiscard]] Errc add_lines(SegmentImpl &segment) noexcept;
   [[nodiscard]] Errc settle_heap_file(const std::string &path, const storage::SegmentRecordV1 &record) const;
   [[nodiscard]] static Errc make_heap_file(const std::string &path, std::uint64_t size_bytes, const struct stat *empty);
   [[nodiscard]] Errc unmap(const std::string &name, const std::function<bool(const SegmentImpl &)> &is_wanted) noexcept;

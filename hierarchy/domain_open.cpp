@@ -202,7 +202,14 @@ Errc DomainImpl::attach_locked(Durability wanted) {
   if (error == Errc::kOk) error = open_latency(fresh);
   if (error == Errc::kOk) error = open_lines(fresh);
   if (error == Errc::kOk) error = engine_->start(wanted_tracking_, fresh);
-  if (error == Errc::kOk && durable_ != nullptr) error = durable_->start();
+  if (error == Errc::kOk && durable_ != nullptr) {
+    error = durable_->start();
+    if (error != Errc::kOk) {  // what the engine's start has sent home was in slots that are reserved now
+      const std::string why = platform::failure_detail();
+      engine_->detach();
+      return fail(error, why);
+    }
+  }
   if (error != Errc::kOk) return error;
   slot.to_give_back = nullptr;
   // With exact tracking every instance changes page tables and interrupts the other cores: threads then slow each other down (bench/threads).

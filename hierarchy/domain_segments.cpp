@@ -328,6 +328,7 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
     if (const Errc error = extend(segment->number, options.size_bytes); error != Errc::kOk) return error;
   }
   if (unprepared != nullptr) {
+    if (const Errc error = add_lines(*unprepared); error != Errc::kOk) return error;
     unprepared->is_unprepared = false;
     segment = std::move(unprepared);
     return Errc::kOk;
@@ -335,25 +336,28 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
   std::byte *base = nullptr;
   if (const Errc error = engine_->map(segment->number, page::Engine::Placement::kCommon, &base); error != Errc::kOk)
     return error == Errc::kAddressInUse ? no_room(memory_->control().segments[segment->number]) : error;
-  if (lines_ != nullptr) {
-    const Errc error =
-        lines_->add_segment(segment->number, base, memory_->control().segments[segment->number].max_bytes);
-    if (error != Errc::kOk) {
-      (void)engine_->unmap(segment->number);
-      return error;
-    }
-  }
   segment->domain = weak_from_this();
   segment->max_bytes = memory_->control().segments[segment->number].max_bytes;
   segment->layout = options.layout;
   segment->relocatable = options.relocatable;
   segment->name = name;
   segment->base = base;
+  const Errc error = add_lines(*segment);
+  if (error != Errc::kOk && engine_->unmap(segment->number) == Errc::kOk) return error;
+  segment->is_unprepared = error != Errc::kOk;  // an instance runs, and keeps its view: the next map() takes it over
   segments_.push_back(segment);
   ever_mapped_.set(segment->number);
   segments_epoch_.fetch_add(1, std::memory_order_release);
   wake_sleepers();
-  return Errc::kOk;
+  return error;
+}
+
+// What level 1 needs of a segment whose view is mapped.
+Errc DomainImpl::add_lines(SegmentImpl &segment) noexcept {
+  if (lines_ == nullptr || segment.has_lines) return Errc::kOk;
+  const Errc error = lines_->add_segment(segment.number, segment.base, segment.max_bytes);
+  segment.has_lines = error == Errc::kOk;
+  return error;
 }
 
 // Checks the heap's header; formats one in a file that holds zeros, in a transaction of its own, so that death in the middle leaves

@@ -142,6 +142,9 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   how.log_folder = options.log_folder;
   how.threads = options.threads;
   how.progress = options.progress;
+  // A backup's; the folder's own files are never shorter than what the log names.
+  if (!options.log_folder.empty())
+    how.grow = [this](std::uint32_t segment, std::uint64_t size_bytes) { return grow(segment, size_bytes); };
   storage::RecoveryReport report;
   if (const Errc error = storage::recover(memory_.folder(), memory_.control(), &checkpoint_file_, how, &report);
       error != Errc::kOk)
@@ -153,6 +156,16 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   const Errc error = init_log_state(report);
   step(Step::kRecoveryDone);
   return error;
+}
+
+// REQUIRES: nobody is in the domain. In the order that control.h says.
+Errc DurableDomain::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
+  storage::Home &home = memory_.segment(segment).home;
+  if (const Errc error = home.extend(size_bytes); error != Errc::kOk) return error;
+  if (const Errc error = memory_.sync_data(&home, memory_.file_of(segment)); error != Errc::kOk) return error;
+  if (const Errc error = memory_.promise_size(segment, size_bytes); error != Errc::kOk) return error;
+  storage::store_size(&memory_.control().segments[segment], size_bytes);
+  return Errc::kOk;
 }
 
 // Commits of this boot that were published and not yet in the log: buffered ones mostly, whose acknowledgement promised little, but

@@ -65,6 +65,7 @@ class DurableDomain {
 
  private:
   [[nodiscard]] Errc create_files() noexcept;
+  [[nodiscard]] Errc grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc open_checkpoint_file() noexcept;
   [[nodiscard]] Errc salvage() noexcept;
   [[nodiscard]] Errc salvage_log() noexcept;

@@ -39,11 +39,15 @@ HardwareLines::HardwareLines(page::DomainMemory &memory, HardwarePages &pages) n
 }
 
 HardwareLines::~HardwareLines() {
-  for (const auto &view : views_) munmap(view->parked, view->bytes);
+  for (const auto &view : views_) unmap_parked(*view);
 }
 
 void HardwareLines::open() noexcept {
   words_ = {&pages_.epoch(), &memory_.state().participants_high, &memory_.participant(0)};
+}
+
+void HardwareLines::unmap_parked(const LineView &view) noexcept {
+  if (view.parked != nullptr) munmap(view.parked, view.bytes);
 }
 
 HardwareLines::LineView *HardwareLines::find(std::uint32_t segment) const noexcept {
@@ -72,9 +76,34 @@ void HardwareLines::remove_segment(std::uint32_t number) noexcept {
   std::erase_if(open_list_, [number](PageId page) { return storage::segment_number(page) == number; });
   std::erase_if(views_, [number](const auto &view) {
     if (view->number != number) return false;
-    munmap(view->parked, view->bytes);
+    unmap_parked(*view);
     return true;
   });
+}
+
+// At the segment's address.
+bool HardwareLines::show(LineView &view) noexcept {
+  if (view.parked == nullptr &&
+      memory_.segment(view.number).home.map_parked(reinterpret_cast<std::uintptr_t>(view.view), &view.parked) !=
+          Errc::kOk)
+    return false;
+  return move_mapping(view.parked, view.view, view.bytes);
+}
+
+// Elsewhere. What stood at that place goes first, and a refusal may come after that: then the place may be anybody's.
+bool HardwareLines::park(LineView &view) noexcept {
+  if (view.parked == nullptr) return false;
+  if (move_mapping(view.view, view.parked, view.bytes)) return true;
+  const int why = errno;
+  if (msync(view.parked, kPageBytes, MS_ASYNC) != 0) view.parked = nullptr;
+  errno = why;
+  return false;
+}
+
+Errc HardwareLines::map_pages(page::Engine &engine) noexcept {
+  const Errc error = engine.remap();
+  are_pages_lost_ = error != Errc::kOk;
+  return error;
 }
 
 Errc HardwareLines::to_lines(page::Engine &engine) noexcept {
@@ -82,16 +111,17 @@ Errc HardwareLines::to_lines(page::Engine &engine) noexcept {
   const std::scoped_lock guard(mutex_);
   engine.vacate();
   for (const auto &view : views_) {
-    if (move_mapping(view->parked, view->view, view->bytes)) continue;
-    const int why = errno;
+    if (show(*view)) continue;
+    const Errc error = platform::fail_errno(Errc::kOutOfMemory, "moving a view");
+    const std::string why = platform::failure_detail();
     for (const auto &moved : views_) {
       if (moved == view) break;
-      (void)move_mapping(moved->view, moved->parked, moved->bytes);
+      (void)park(*moved);
     }
-    (void)engine.remap();
-    errno = why;
-    return platform::fail_errno(Errc::kOutOfMemory, "moving a view");
+    (void)map_pages(engine);
+    return platform::fail(error, why);
   }
+  are_pages_lost_ = false;
   step(Step::kModeLines);
   follow_locked();
   platform::probe::mode_switch(platform::probe::kPages, platform::probe::kLines);
@@ -101,27 +131,15 @@ Errc HardwareLines::to_lines(page::Engine &engine) noexcept {
 }
 
 Errc HardwareLines::to_pages(page::Engine &engine) noexcept {
-  if (!in_line_mode()) return Errc::kOk;
+  if (!in_line_mode()) return are_pages_lost_ ? map_pages(engine) : Errc::kOk;
   // seq_cst: no transaction of this process is left when it returns, and none begins.
   mode_.store(kPageMode, std::memory_order_seq_cst);
   step(Step::kModeLeave);
   const std::scoped_lock guard(mutex_);  // whoever follows moves still works on the views
-  for (const auto &view : views_) {
-    if (move_mapping(view->view, view->parked, view->bytes)) continue;
-    const int why = errno;
-    for (const auto &moved : views_) {
-      if (moved == view) break;
-      (void)move_mapping(moved->parked, moved->view, moved->bytes);
-    }
-    mode_.store(kLineMode, std::memory_order_release);
-    errno = why;
-    return platform::fail_errno(Errc::kOutOfMemory, "moving a view");
-  }
-  if (const Errc error = engine.remap(); error != Errc::kOk) {
-    for (const auto &view : views_) (void)move_mapping(view->parked, view->view, view->bytes);
-    mode_.store(kLineMode, std::memory_order_release);
-    return error;
-  }
+  // What cannot be parked is mapped over: its page table is lost, no more. The next show() maps it elsewhere.
+  for (const auto &view : views_) (void)park(*view);
+  const Errc error = map_pages(engine);
+  if (error != Errc::kOk) return error;
   step(Step::kModePages);
   platform::probe::mode_switch(platform::probe::kLines, platform::probe::kPages);
   pages_.add(HardwareCount::kModeSwitches);

@@ -41,7 +41,8 @@ class HardwareLines final : public line::RtmGate {
   void remove_segment(std::uint32_t number) noexcept;
 
   [[nodiscard]] bool in_line_mode() const noexcept { return mode_.load(std::memory_order_relaxed) == kLineMode; }
-  // Costs do not depend on the segments' sizes; level 2 forgets the pages that it had kept mapped. An error: still in the mode before.
+  // Costs do not depend on the segments' sizes; level 2 forgets the pages that it had kept mapped. An error: still in the mode before; or, where
+  // that one's views cannot be mapped any more either, in page mode, in which to_pages() is an error until it has mapped them.
   [[nodiscard]] Errc to_lines(page::Engine &engine) noexcept;
   [[nodiscard]] Errc to_pages(page::Engine &engine) noexcept;
   // Opens and closes pages as other processes have moved them. In page mode: nothing.
@@ -74,7 +75,7 @@ class HardwareLines final : public line::RtmGate {
   struct LineView {
     std::uint32_t number = 0;
     std::byte *view = nullptr;
-    std::byte *parked = nullptr;
+    std::byte *parked = nullptr;  // null: an attempt to move there has lost the place
     std::uint64_t bytes = 0;
     page::ReservedArray is_open;  // a byte per page
   };
@@ -85,11 +86,17 @@ class HardwareLines final : public line::RtmGate {
   void close_page(storage::PageId page) noexcept;
   void open_run(storage::PageId first, std::uint64_t count) noexcept;
   void drop_neighbours(LineView &view, std::uint64_t page_index) noexcept;
+  static void unmap_parked(const LineView &view) noexcept;
+  [[nodiscard]] bool show(LineView &view) noexcept;
+  [[nodiscard]] static bool park(LineView &view) noexcept;
+  [[nodiscard]] Errc map_pages(page::Engine &engine) noexcept;
 
   page::DomainMemory &memory_;
   HardwarePages &pages_;
   platform::PageMap page_map_;  // where it cannot be opened, neighbours are dropped unseen
   std::mutex mutex_;
+  bool are_pages_lost_ =
+      false;  // page mode, and level 2's views do not stand. Under the mutex of the process's PageRunner
   std::vector<std::unique_ptr<LineView>> views_;
   std::vector<HardwareMove> moves_;         // of follow(), kept for its memory
   std::vector<storage::PageId> open_list_;  // every page whose is_open byte is set, and some where it was

@@ -30,7 +30,8 @@ class LineLog final : public line::RedoLog, public page::LowerLog {
   [[nodiscard]] Errc reserve(std::uint64_t bytes) noexcept override { return log_.reserve_lower(bytes); }
   void give_back(std::uint64_t bytes) noexcept override { log_.give_back(bytes); }
   [[nodiscard]] Errc promise(storage::PageId page) noexcept override {
-    return memory_.is_size_durable(page) ? Errc::kOk : memory_.make_sizes_durable();
+    if (memory_.is_size_durable(page)) return Errc::kOk;
+    return memory_.exists(page) ? memory_.make_sizes_durable() : memory_.fail_behind_end(page);
   }
   [[nodiscard]] Errc drain() noexcept override { return log_.wait_lower(clock()); }
 

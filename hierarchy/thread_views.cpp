@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <new>
 
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/end_of_thread.h"
@@ -115,7 +116,11 @@ Errc ThreadView::attach() noexcept {
   if (error == Errc::kOk) error = memory_.attach_slot(domain_.memory().participant(domain_.slot()).name, &runner_.slot);
   if (error == Errc::kOk) {
     platform::step(platform::Step::kAttachSlotTaken);
-    error = start_engine();
+    try {
+      error = start_engine();
+    } catch (const std::bad_alloc &) {
+      error = fail(Errc::kOutOfMemory, "a thread's views");
+    }
     if (error != Errc::kOk) participant().state.store(0, std::memory_order_release);
   }
   is_attached_ = error == Errc::kOk;
@@ -144,7 +149,7 @@ Errc ThreadView::open_files() noexcept {
 }
 
 // REQUIRES the slot.
-Errc ThreadView::start_engine() noexcept {
+Errc ThreadView::start_engine() {
   engine_ = std::make_unique<page::Engine>(memory_, runner_.slot, domain_.detection());
   runner_.engine = engine_.get();
   const std::uint64_t incarnation = participant().incarnation.load(std::memory_order_relaxed);
@@ -176,12 +181,13 @@ void ThreadView::detach() noexcept {
   memory_.close(false);
 }
 
-Errc ThreadView::follow_segments() noexcept {
+Errc ThreadView::follow_segments() {
   if (!is_attached_) return fail(Errc::kNotInitialized, "the domain is closed");
   const std::uint64_t epoch = domain_.segments_epoch();
   if (epoch == segments_epoch_) return Errc::kOk;
   const std::vector<MappedSegment> mapped = domain_.mapped_segments();
-  platform::FolderLock folder_lock;  // directory files are made under it
+  places_.reserve(places_.size() + mapped.size());  // what can throw, first
+  platform::FolderLock folder_lock;                 // directory files are made under it
   if (const Errc error = folder_lock.acquire(domain_.lock_path()); error != Errc::kOk) return error;
   if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
   for (const MappedSegment &segment : mapped) {
@@ -263,12 +269,23 @@ ThreadViews::~ThreadViews() {
 }
 
 ThreadView *ThreadViews::own() noexcept {
-  for (const ViewOf &entry : entries_here())
-    if (entry.serial == serial_) return entry.view;
+  try {
+    for (const ViewOf &entry : entries_here())
+      if (entry.serial == serial_) return entry.view;
+  } catch (const std::bad_alloc &) {  // for the thread's empty list
+  }
   return nullptr;
 }
 
 ThreadView *ThreadViews::lock_own() noexcept {
+  try {
+    return make_and_lock();
+  } catch (const std::bad_alloc &) {
+    return nullptr;
+  }
+}
+
+ThreadView *ThreadViews::make_and_lock() {
   std::vector<ViewOf> &entries = entries_here();
   auto entry = std::find_if(entries.begin(), entries.end(), [this](const ViewOf &e) { return e.serial == serial_; });
   if (entry == entries.end()) entry = entries.insert(entries.end(), ViewOf{serial_, nullptr, 0});
@@ -279,16 +296,21 @@ ThreadView *ThreadViews::lock_own() noexcept {
   }
   ThreadView *view = entry->view;
   if (view == nullptr) return nullptr;
-  view->runner().mutex.lock();
-  if (view->follow_segments() == Errc::kOk) return view;
-  view->runner().mutex.unlock();
-  return nullptr;
+  std::unique_lock running(view->runner().mutex);
+  if (view->follow_segments() != Errc::kOk) return nullptr;
+  running.release();
+  return view;
 }
 
-ThreadView *ThreadViews::make() noexcept {
+ThreadView *ThreadViews::make() {
   auto made = std::make_unique<ThreadView>(domain_);
   const std::scoped_lock making(making_);
-  if (is_closed_ || domain_.usable() != Errc::kOk || made->attach() != Errc::kOk) return nullptr;
+  if (is_closed_ || domain_.usable() != Errc::kOk) return nullptr;
+  {
+    const std::scoped_lock guard(mutex_);
+    if (views_.size() == views_.capacity()) views_.reserve(2 * views_.size() + 8);  // what can throw, first
+  }
+  if (made->attach() != Errc::kOk) return nullptr;
   const std::scoped_lock guard(mutex_);
   views_.push_back({std::move(made)});
   return views_.back().view.get();

@@ -44,7 +44,7 @@ class ThreadView final : public LineAccess {
   // Gives slot and views back. REQUIRES the folder lock, and that no instance runs.
   void detach() noexcept;
   // Maps what the process has mapped since. REQUIRES runner().mutex and that no instance runs.
-  [[nodiscard]] Errc follow_segments() noexcept;
+  [[nodiscard]] Errc follow_segments();
   void unmap(std::uint32_t segment) noexcept;
 
   [[nodiscard]] PageRunner &runner() noexcept { return runner_; }
@@ -77,7 +77,7 @@ class ThreadView final : public LineAccess {
     std::uint64_t bytes = 0;
   };
   [[nodiscard]] Errc open_files() noexcept;
-  [[nodiscard]] Errc start_engine() noexcept;
+  [[nodiscard]] Errc start_engine();
   [[nodiscard]] std::uintptr_t find_place(std::uintptr_t address);
 
   DomainImpl &domain_;
@@ -129,7 +129,8 @@ class ThreadViews {
     std::unique_ptr<ThreadView> view;
     bool is_left = false;  // its thread has ended while all were stopped
   };
-  [[nodiscard]] ThreadView *make() noexcept;
+  [[nodiscard]] ThreadView *make();
+  [[nodiscard]] ThreadView *make_and_lock();
   [[nodiscard]] bool give_back(ThreadView &view) noexcept;
   void forget(const ThreadView *view) noexcept;
 

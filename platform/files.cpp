@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <mutex>
+#include <new>
 #include <system_error>
 
 #include "platform/failure.h"
@@ -272,7 +273,11 @@ Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *ou
   struct stat info {};
   if (fstat(fd.get(), &info) != 0) return fail_errno(Errc::kIo, path);
   if (static_cast<std::uint64_t>(info.st_size) > bytes_max) return fail(Errc::kCorrupt, path + " is too long");
-  out->assign(static_cast<std::size_t>(info.st_size), '\0');
+  try {
+    out->assign(static_cast<std::size_t>(info.st_size), '\0');
+  } catch (const std::bad_alloc &) {
+    return fail(Errc::kOutOfMemory, path);
+  }
   std::size_t done = 0;
   while (done < out->size()) {
     const ssize_t got = pread(fd.get(), out->data() + done, out->size() - done, static_cast<off_t>(done));

@@ -134,13 +134,29 @@ Errc this_place(Place *out) noexcept {
   return Errc::kOk;
 }
 
+namespace {
+// By what can be asked without a descriptor: a zombie has a thread left, the one that is waited for, and no program any more. False: /proc does not
+// show it, or does not let us look.
+bool is_zombie(std::int32_t pid) noexcept {
+  char path[32] = "/proc/";
+  char *end = append_number(path + 6, static_cast<std::uint32_t>(pid));
+  std::memcpy(end, "/task", 6);
+  struct stat threads {};
+  constexpr nlink_t kOwnLinks = 2;  // and one for each thread
+  if (stat(path, &threads) != 0 || threads.st_nlink != kOwnLinks + 1) return false;
+  std::memcpy(end, "/exe", 5);
+  char program[1];
+  return readlink(path, program, sizeof program) < 0 && errno == ENOENT;
+}
+}  // namespace
+
 bool alive(ProcessId id) noexcept {
   if (id.pid <= 0) return false;
   const int saved_errno = errno;
   Stat stat;
   const bool found = look_up(id.pid, &stat);
   // /proc alone will not do: mounted with hidepid it hides other users' processes, and without descriptors it cannot be read.
-  const bool has_pid = found || ::kill(id.pid, 0) == 0 || errno != ESRCH;
+  const bool has_pid = found || ((::kill(id.pid, 0) == 0 || errno != ESRCH) && !is_zombie(id.pid));
   errno = saved_errno;
   if (!found) return has_pid;
   if (stat.start_time != id.start_time) return false;  // the pid belongs to somebody else now

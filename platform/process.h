@@ -1,6 +1,6 @@
 // platform/process.h -- who is alive: a process is named by pid and start time, because pids are reused; and by its stack's place, because exec
 // keeps both.
-// Contexts:  alive() is async-signal-safe (open, read, close and kill only).
+// Contexts:  alive() is async-signal-safe (open, read, close, kill, stat and readlink only).
 // Source:    DESIGN section 8.
 #pragma once
 
@@ -31,8 +31,8 @@ struct Place {
 // handler.
 [[nodiscard]] Errc this_place(Place *out) noexcept;
 // False once the process has ended, also while it is still an unreaped zombie, and once it runs another program (exec). True when in doubt:
-// /proc cannot be read, or hides it, and its pid is somebody's; where addresses are not random, so that a new program's stack may be where the
-// old one's was; or exec was of a program that changes the user.
+// /proc cannot be read, or hides it, and its pid is somebody's who is no zombie as far as can be told; where addresses are not random, so that a new
+// program's stack may be where the old one's was; or exec was of a program that changes the user.
 [[nodiscard]] bool alive(ProcessId id) noexcept;
 
 // CLOCK_MONOTONIC. Async-signal-safe (vDSO).

@@ -35,10 +35,10 @@ void passed(Step s) noexcept {
 const char *step_name(Step s) noexcept {
   static constexpr const char *kNames[] = {
 #define TMH_STEP_NAME(id, name) name,
-      TMH_STEPS(TMH_STEP_NAME)
+      TMH_STEPS(TMH_STEP_NAME) TMH_GAPS(TMH_STEP_NAME)
 #undef TMH_STEP_NAME
   };
-  return static_cast<std::uint32_t>(s) < kStepCount ? kNames[static_cast<std::uint32_t>(s)] : "none";
+  return static_cast<std::uint32_t>(s) < kStepAndGapCount ? kNames[static_cast<std::uint32_t>(s)] : "none";
 }
 
 void crash_at(std::uint32_t s, std::uint32_t count) noexcept {
@@ -56,7 +56,7 @@ bool crash_at_environment() noexcept {
     count = static_cast<std::uint32_t>(std::strtoul(text + colon + 1, nullptr, 10));
     spec = spec.substr(0, colon);
   }
-  for (std::uint32_t s = 0; s < kStepCount; ++s) {
+  for (std::uint32_t s = 0; s < kStepAndGapCount; ++s) {
     if (spec == step_name(static_cast<Step>(s))) {
       crash_at(s, count == 0 ? 1 : count);
       return true;

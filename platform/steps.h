@@ -1,5 +1,6 @@
 // platform/steps.h -- the numbered steps of the engine: where a test may kill a process or hold it.
-// Shape:     one list; a step's name is what TMH_CRASH_AT and test reports use.
+// Shape:     two lists; a step's name is what TMH_CRASH_AT and test reports use. Behind the steps come gaps: between two looks at what others change
+//            without a lock. A death there is one at the step before; a schedule that lets others run there is another one.
 // Invariant: between two consecutive steps nothing that another process relies on becomes half true.
 // Contexts:  step(): everywhere, also in a fault handler. Costs one load and one predicted branch.
 // Source:    DESIGN section 8; STYLE section 9 (owner death).
@@ -94,24 +95,39 @@ namespace tmh::platform {
   X(kModePages, "mode-pages")                      /* views are level 2's, not all of them perhaps */      \
   X(kModeLines, "mode-lines")                      /* views are in line mode, RTM not yet let in */
 
+#define TMH_GAPS(X)                                                                                     \
+  X(kGapBeginLooked, "begin-looked")       /* fast begin: the views stand, nothing announced */         \
+  X(kGapBeginLinePin, "begin-line-pin")    /* announcing: the pin below is stored, ours is not */       \
+  X(kGapBeginAnnounced, "begin-announced") /* the pin is stored, the clocks not looked at again */      \
+  X(kGapTouchLooked, "touch-looked")       /* in the handler: has the page a version? it is not open */ \
+  X(kGapPinsRead, "gc-pins-read")          /* who needs old versions is known, none has gone */         \
+  X(kGapRecallMarked, "recall-marked")     /* all lines are in U, the clock below does not say so */    \
+  X(kGapReleaseLevel, "release-level")     /* the page is in L, its lines still in U */                 \
+  X(kGapLineBefore, "line-before")         /* level 1: the word before is noted, the line not locked */ \
+  X(kGapLineLooked, "line-looked")         /* level 1: the word is known, home is not read */           \
+  X(kGapLineExtend, "line-extend")         /* level 1: the new snapshot is known, nothing checked */    \
+  X(kGapEventPrepared, "event-prepared")   /* about to sleep */                                         \
+  X(kGapEventWake, "event-wake")           /* somebody sleeps, or is about to; nobody woken */          \
+  X(kGapLogFollow, "log-follow")           /* a follower of the log's writer, about to sleep */         \
+  X(kGapLockSuspected, "lock-suspected")   /* the holder is dead, the lock not inherited */
+
 enum class Step : std::uint32_t {
 #define TMH_STEP_ENUM(id, name) id,
-  TMH_STEPS(TMH_STEP_ENUM)
+  TMH_STEPS(TMH_STEP_ENUM) TMH_GAPS(TMH_STEP_ENUM)
 #undef TMH_STEP_ENUM
 };
 
-inline constexpr std::uint32_t kStepCount = 0
 #define TMH_STEP_COUNT(id, name) +1
-    TMH_STEPS(TMH_STEP_COUNT)
+inline constexpr std::uint32_t kStepCount = 0 TMH_STEPS(TMH_STEP_COUNT);  // without gaps
+inline constexpr std::uint32_t kStepAndGapCount = kStepCount TMH_GAPS(TMH_STEP_COUNT);
 #undef TMH_STEP_COUNT
-    ;
 
 // Async-signal-safe.
 [[nodiscard]] const char *step_name(Step step) noexcept;
 
 // Arms SIGKILL of this process at the count-th passage of `step` (1: the next one); kStepCount disarms.
 void crash_at(std::uint32_t step, std::uint32_t count) noexcept;
-// Reads TMH_CRASH_AT=<name>[:<count>]; false when the name is unknown. Called at every open.
+// Reads TMH_CRASH_AT=<name>[:<count>], a step's or a gap's; false when the name is unknown. Called at every open.
 bool crash_at_environment() noexcept;
 // Called at each passage of any step; nullptr: none. Must be async-signal-safe.
 using StepHook = void (*)(Step step);

@@ -283,6 +283,18 @@ TEST_P(AllocatorTest, ARootThatCannotBeMadeLeavesNothingInABodyThatGoesOn) {
   EXPECT_EQ(blocks(segment_), before);
   EXPECT_THROW(static_cast<void>(segment_.root<RefusesToBeMade>("refuses")), std::runtime_error);
   EXPECT_EQ(blocks(segment_), before);
+  // Nor is the name one of objects of that size; the one that is made says what it is of.
+  EXPECT_NE(segment_.root<std::uint64_t>("refuses"), nullptr);
+  expect_error(Errc::kRootMismatch, [&] { static_cast<void>(segment_.root<RefusesToBeMade>("refuses")); });
+}
+
+TEST_P(AllocatorTest, ARootForWhichThereIsNoRoomClaimsNoSize) {
+  struct Huge {
+    std::byte bytes[1ull << 40];
+  };
+  atomically(domain_,
+             [&] { expect_error(Errc::kSegmentFull, [&] { static_cast<void>(segment_.root<Huge>("huge")); }); });
+  EXPECT_NE(segment_.root<std::uint64_t>("huge"), nullptr);
 }
 
 TEST_P(AllocatorTest, RootsThatHoldContainersGiveThemTheirSegment) {

@@ -16,6 +16,7 @@
 
 #include <tmh/tmh.hpp>
 
+#include "levels/storage/heap.h"
 #include "levels/storage/log_files.h"
 #include "levels/storage/log_format.h"
 #include "platform/disk.h"
@@ -162,6 +163,83 @@ TEST_F(ArchiveTest, ACopyOfAFileInUseIsReplacedByTheWholeFile) {
   work(domain, segment, 4, 1000);
   EXPECT_GE(archive(domain, segment, archive_), copied.size());
   EXPECT_FALSE(log_files(archive_) == copied);
+}
+
+// All that was archived, and what the closed domain still has.
+void gather(const std::string &domain, const std::string &archive) {
+  std::filesystem::create_directories(archive);
+  for (const auto &[name, content] : log_files(domain))
+    std::filesystem::copy(domain + "/" + name, archive + "/" + name, std::filesystem::copy_options::skip_existing);
+}
+
+TEST_F(ArchiveTest, ABackupFromBeforeSegmentsHaveGrownIsBroughtToALaterMoment) {
+  using Numbers = std::vector<std::uint64_t, allocator<std::uint64_t>>;
+  for (const Levels levels : {Levels::kPage, Levels::kHybrid}) {
+    DomainOptions options = kept();
+    options.levels = levels;
+    options.line = LineChoice::kSoftware;
+    const std::string name = to_string(levels), path = folder_ / name, base = path + ".base", archive = path + ".log";
+    SegmentOptions grows = raw();
+    grows.max_bytes = 64 * kPageBytes;
+    std::uint64_t heap_bytes = 0;
+    {
+      Domain domain = Domain::open(path, options);
+      const Segment heap = domain.map("heap"), segment = domain.map("a.db", grows);
+      auto *const numbers = heap.root<Numbers>("numbers");
+      atomically(domain, [&] { numbers->push_back(0); });
+      domain.backup(base);
+      atomically(domain, [&] {
+        for (std::uint64_t i = 1; i < 700'000; ++i) numbers->push_back(i);
+      });
+      segment.grow(40 * kPageBytes);
+      atomically(domain, [&] { segment.data()[30 * kPageBytes] = std::byte{30}; });
+      // Nobody stores to it, but the heap reaches behind it.
+      void *const block = atomically(domain, [&] { return heap.allocate(20 << 20); });
+      atomically(domain, [&] { *heap.root_cell("block") = block; });
+      heap_bytes = heap.size_bytes();
+      domain.close();
+    }
+    gather(path, archive);
+    RecoverOptions all;
+    all.log_folder = archive;
+    (void)recover(base, all);
+    Domain domain = Domain::open(base, options);
+    const Segment heap = domain.map("heap"), segment = domain.map("a.db", grows);
+    EXPECT_GT(heap.size_bytes(), 20u << 20);
+    EXPECT_LE(heap.size_bytes(), heap_bytes);
+    EXPECT_GE(segment.size_bytes(), 31 * kPageBytes);
+    atomically(domain, [&] {
+      EXPECT_EQ(storage::heap_check(heap.data(), heap.size_bytes()), Errc::kOk);
+      auto *const numbers = static_cast<Numbers *>(*heap.root_cell("numbers"));
+      ASSERT_EQ(numbers->size(), 700'000u);
+      for (std::uint64_t i = 0; i < numbers->size(); i += 1000) EXPECT_EQ((*numbers)[i], i);
+      heap.deallocate(*heap.root_cell("block"), 20 << 20);
+      EXPECT_EQ(segment.data()[30 * kPageBytes], std::byte{30});
+    });
+    domain.close();
+  }
+}
+
+TEST_F(ArchiveTest, ABackupFromBeforeASegmentWasMadeIsBroughtToMomentsBeforeThat) {
+  const std::string path = folder_ / "domain", base = folder_ / "base";
+  {
+    Domain domain = Domain::open(path, kept());
+    const Segment segment = domain.map("a.db", raw());
+    domain.backup(base);
+    work(domain, segment, 2, 1000);
+    const Segment later = domain.map("later", raw());
+    work(domain, later, 1, 1);
+    domain.close();
+  }
+  gather(path, archive_);
+  RecoverOptions until;
+  until.log_folder = archive_;
+  EXPECT_EQ(code_of([&] { (void)recover(base, until); }), Errc::kBadArgument);
+  until.until_lsn = storage::kLogFileBytesMin;
+  EXPECT_GT(recover(base, until).transactions, 0u);
+  const Domain restored = Domain::open(base, kept());
+  const Segment segment = restored.map("a.db", raw());
+  EXPECT_GE(query(restored, [&] { return *reinterpret_cast<std::uint64_t *>(segment.data()); }), 1000u);
 }
 
 // As between two bind mounts of one device, which a container has for the domain and for the archive.

@@ -1,11 +1,8 @@
 // tests/bad_calls_test.cpp -- calls at the wrong time or with wrong arguments, and an environment that refuses: an Errc each.
 // Invariants: a refused call changes nothing; the domain works afterwards.
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -19,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/support/forbid.h"
 #include "tests/support/stage.h"
 
 namespace tmh::test {
@@ -403,19 +401,6 @@ TEST_F(BadCallTest, LastErrorTellsTheDetail) {
 }
 
 // --- an environment that refuses --------------------------------------------------------------------------------------------------
-
-// From here on this process gets EPERM from the system call `number`.
-void forbid(unsigned number) {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{4, program};
-  ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-  ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
-}
 
 TEST_F(BadCallTest, KernelTrackingThatIsNotPermittedIsUnavailable) {
   for (const Tracking tracking : {Tracking::kKernel, Tracking::kKernelHot}) {

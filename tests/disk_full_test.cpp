@@ -20,6 +20,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <vector>
 
 #include <tmh/tmh.hpp>
 
@@ -285,6 +286,36 @@ void read_beside_what_has_no_block(const std::string &folder) {
   query(lines.domain, [&] { read(false); });
 }
 
+// A query that has touched many pages goes on in larger ranges. One of them holds a page that no block could be had for, and that it stores to then.
+void write_to_what_has_no_block(const std::string &folder) {
+  constexpr std::uint64_t kTouched = 512, kDomains = 32;  // domains of one process share its areas of memory
+  const MemoryFolder elsewhere;
+  std::vector<Domain> others;
+  for (std::uint64_t i = 0; i < kDomains; ++i)
+    others.push_back(Domain::open(elsewhere / "other" + std::to_string(i), DomainOptions{}));
+  DomainOptions options;
+  options.levels = Levels::kPage;
+  options.tracking = Tracking::kSignal;
+  const Domain domain = Domain::open(folder + "/domain", options);
+  const Segment segment = domain.map("pages.raw", SoftwareLines::raw_pages());
+  const auto word_of = [&](std::uint64_t page) -> Word & {
+    return reinterpret_cast<Word *>(segment.data())[page * kWordsPerPage];
+  };
+  atomically(domain, [&] {
+    for (std::uint64_t page = 0; page < kTouched; ++page) word_of(page) = 1;
+  });
+  const Filler filler(folder, 0);
+  constexpr std::uint64_t kWithoutBlock = kTouched + 100;
+  const auto write = [&] {
+    EXPECT_EQ(word_of(kWithoutBlock).load(), 0U);
+    for (std::uint64_t page = 0; page < kTouched; ++page) EXPECT_EQ(word_of(page).load(), 1U);
+    EXPECT_EQ(word_of(kWithoutBlock + 1).load(), 0U);
+    word_of(kWithoutBlock) = 2;
+  };
+  EXPECT_EQ(code_of([&] { query(domain, write); }), Errc::kQueryWrote);
+  EXPECT_EQ(query(domain, [&] { return word_of(kWithoutBlock).load(); }), 0U);
+}
+
 // A query sleeps until a page changes that no block could be had for. Then there is room, and in a hybrid domain the page is level 1's: no commit at
 // level 2 tells.
 void retry_what_has_no_block(const std::string &folder, Levels levels) {
@@ -398,6 +429,7 @@ class FullDeviceCaseTest : public testing::TestWithParam<Device> {
 
 TEST_P(FullDeviceCaseTest, QuerySeesOneSnapshotOfWhatHasNoBlockAndTheRest) { run_on_device(read_around_a_commit); }
 TEST_P(FullDeviceCaseTest, QueryReadsBesideWhatHasNoBlock) { run_on_device(read_beside_what_has_no_block); }
+TEST_P(FullDeviceCaseTest, QueryIsSeenToStoreToWhatHasNoBlock) { run_on_device(write_to_what_has_no_block); }
 TEST_P(FullDeviceCaseTest, RetryWakesForWhatHadNoBlock) {
   for (const Levels levels : {Levels::kHybrid, Levels::kPage})
     run_on_device([levels](const std::string &folder) { retry_what_has_no_block(folder, levels); });

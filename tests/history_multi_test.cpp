@@ -6,11 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/children.h"
+#include "tests/support/history_run.h"
 #include "tests/support/modes.h"
 #include "tests/support/seed.h"
-#include "tests/support/temp_folder.h"
-#include "tests/support/workload.h"
 
 namespace tmh::test {
 namespace {
@@ -40,43 +38,14 @@ TEST_P(HistoryTest, RandomTransactionsAreSerializableWithConsistentViews) {
   const char *age = (policy_index + backoff_index) % 2 == 0 ? "keep-age" : "fresh-age";
   const DomainOptions options =
       options_for(mode, std::string(kPolicies[policy_index].spec) + "," + age + "," + kBackoffs[backoff_index].spec);
-  const std::size_t processes = 2 + (mode_index + policy_index + backoff_index) % 3;
-  const std::uint64_t steps = environment_number("TMH_HISTORY_STEPS", 300);
-  const std::uint64_t first_seed = seed();
-
-  const TempFolder folder(place_for(mode));
-  Recorder recorder(static_cast<std::uint32_t>(processes) + 2, 4'000 * steps + kEntriesPerStep);
-  expect_child("set-up", [&] {
-    Board board(folder.path(), options);
-    Player player(board, recorder.open_lane());
-    Workload(player, first_seed).set_up();
-    board.close();
-  });
-  Shared<Turn> turn;
-  Shared<std::atomic<std::uint32_t>> ready;
-  Shared<std::atomic<std::uint64_t>> attempts, conflicts, in_hardware;
-  Children children;
-  for (std::size_t i = 0; i < processes; ++i) {
-    children.spawn("worker " + std::to_string(i), [&, i] {
-      Board board(folder.path(), options);
-      Player player(board, recorder.open_lane(), &*attempts);
-      Workload workload(player, first_seed + 1 + i);
-      if (ready->fetch_add(1) + 1 == processes) turn->reach(1);
-      turn->await(1);
-      for (std::uint64_t step = 0; step < steps && player.lane().has_room(kEntriesPerStep); ++step) workload.step();
-      conflicts->fetch_add(player.conflicts());
-      in_hardware->fetch_add(board.line_site().report().hardware_commits +
-                             board.adaptive_site().report().hardware_commits);
-      board.close();
-    });
-  }
-  children.expect_success();
-  audit_alone(folder.path(), options, &recorder);
-  const history::Verdict verdict = expect_right_history(recorder, options.policy);
-  std::printf("%llu conflicts, %llu commits in hardware\n", static_cast<unsigned long long>(conflicts->load()),
-              static_cast<unsigned long long>(in_hardware->load()));
-  EXPECT_GT(verdict.committed, steps) << "too few instances to judge anything";
-  EXPECT_GT(conflicts->load(), 0U) << "the instances never met: the history says nothing about conflicts";
+  HistoryPlan plan{mode, options};
+  plan.processes = 2 + (mode_index + policy_index + backoff_index) % 3;
+  plan.steps = environment_number("TMH_HISTORY_STEPS", 300);
+  plan.first_seed = seed();
+  const HistoryResult result = run_history(plan);
+  EXPECT_TRUE(result.is_right);
+  EXPECT_GT(result.verdict.committed, plan.steps) << "too few instances to judge anything";
+  EXPECT_GT(result.conflicts, 0U) << "the instances never met: the history says nothing about conflicts";
 }
 
 std::string combination_name(const testing::TestParamInfo<Combination> &info) {

@@ -276,7 +276,7 @@ class Battle {
       nanosleep(&pause, nullptr);
     } else {
       constexpr std::uint64_t kChances = 20;  // then it does not pass that step: it is killed where it is
-      const auto any = static_cast<std::uint32_t>(random_() % platform::kStepCount);
+      const auto any = static_cast<std::uint32_t>(random_() % platform::kStepAndGapCount);
       state_->arm(victim, step_ == platform::kStepCount ? any : step_, 1 + static_cast<std::uint32_t>(random_() % 3));
       wait_for(kChances);
     }

@@ -573,7 +573,7 @@ TEST_F(DurableRegressionsTest, AFullBufferAtTheEndOfAFile) {
     ASSERT_EQ(writer.append(&record, fields), Errc::kOk);
   }
   ASSERT_EQ(writer.write(), Errc::kOk);
-  writer.publish({5, 0, 6, 0}, 5);
+  writer.publish({5, 0, 6, 0}, 5, 0);
   storage::LogSource source(folder_.path(), "", log);
   ASSERT_EQ(source.open(), Errc::kOk);
   storage::CheckpointV1 from{};

@@ -2,7 +2,7 @@
 //                         Who cannot see in /proc whether the holder lives.
 // Invariants: (1) until somebody has linked a page's versions again, none of them goes home: an older one would hide a newer one from
 //                 readers that take no lock. A checkpoint is no exception.
-//             (2) a process without descriptors finds that the holder is dead,
+//             (2) a process without descriptors finds that the holder is dead, also while it is a zombie,
 //             (3) a living process of another user, which /proc hides, is not taken for dead,
 //             (4) one that runs another program (exec) is dead.
 #include <sched.h>
@@ -10,14 +10,17 @@
 #include <sys/mount.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include <fstream>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -110,29 +113,31 @@ TEST(HeirsTest, ACheckpointSendsNoVersionHomeThatIsNotLinkedToItsPage) {
   children.expect_success();
 }
 
-TEST(HeirsTest, AProcessWithoutDescriptorsInheritsFromTheDead) {
+class DescriptorsUsedUp : public testing::TestWithParam<bool> {};
+
+TEST_P(DescriptorsUsedUp, AProcessInheritsFromTheDead) {
   if (const std::string why = why_descriptors_must_stay(); !why.empty()) GTEST_SKIP() << why;
   const MemoryFolder folder;
   DomainOptions options = durable();
   options.durability = Durability::kNone;
   const Shared<Turn> turn;
   Children children;
-  children.spawn("heir", role(*turn, [&] {
-                   const Domain domain = Domain::open(folder / "domain", options);
-                   const Segment segment = domain.map("a.raw", raw());
-                   atomically(domain, [&] { word(segment, 0) = 1; });
-                   turn->reach(1);
-                   turn->await(2);
-                   rlimit limit{};
-                   getrlimit(RLIMIT_NOFILE, &limit);
-                   limit.rlim_cur = 3;
-                   setrlimit(RLIMIT_NOFILE, &limit);
-                   atomically(domain, [&] { ++word(segment, 0); });
-                   EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 2u);
-                   EXPECT_EQ(domain.counters().lock_recoveries, 1u);
-                 }));
+  const std::size_t heir = children.spawn("heir", role(*turn, [&] {
+                                            const Domain domain = Domain::open(folder / "domain", options);
+                                            const Segment segment = domain.map("a.raw", raw());
+                                            atomically(domain, [&] { word(segment, 0) = 1; });
+                                            turn->reach(1);
+                                            turn->await(2);
+                                            rlimit limit{};
+                                            getrlimit(RLIMIT_NOFILE, &limit);
+                                            limit.rlim_cur = 3;
+                                            setrlimit(RLIMIT_NOFILE, &limit);
+                                            atomically(domain, [&] { ++word(segment, 0); });
+                                            EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 2u);
+                                            EXPECT_EQ(domain.counters().lock_recoveries, 1u);
+                                          }));
   turn->await(1);
-  const ChildEnd end = run_in_child("victim", [&] {
+  const std::size_t victim = children.spawn("victim", [&] {
     const Domain domain = Domain::open(folder / "domain", options);
     const Segment segment = domain.map("a.raw", raw());
     domain.begin();
@@ -140,9 +145,52 @@ TEST(HeirsTest, AProcessWithoutDescriptorsInheritsFromTheDead) {
     platform::crash_at(static_cast<std::uint32_t>(platform::Step::kCommitLocked), 1);
     static_cast<void>(domain.end());
   });
-  EXPECT_EQ(end.signal, SIGKILL);
+  const bool is_buried = GetParam();
+  siginfo_t death{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(children.pid(victim)), &death, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(death.si_status, SIGKILL);
+  if (is_buried) children.bury(victim);
   turn->reach(2);
-  children.expect_success();
+  EXPECT_TRUE(children.wait(heir).succeeded());
+}
+
+INSTANTIATE_TEST_SUITE_P(Dead, DescriptorsUsedUp, testing::Bool(),
+                         [](const auto &is_buried) { return is_buried.param ? "Buried" : "Zombie"; });
+
+// Whose main thread has ended looks like a zombie.
+TEST(HeirsTest, AProcessWithoutItsMainThreadIsAlive) {
+  if (const std::string why = why_descriptors_must_stay(); !why.empty()) GTEST_SKIP() << why;
+  const Shared<platform::ProcessId> id;
+  const Shared<Turn> turn;
+  Children children;
+  const std::size_t headless = children.spawn("headless", [&] {
+    EXPECT_TRUE(platform::this_process(&*id));
+    std::thread([&] {
+      turn->reach(1);
+      turn->await(2);
+      _exit(0);
+    }).detach();
+    syscall(SYS_exit, 0);  // this thread alone
+  });
+  turn->await(1);
+  const std::string stat = "/proc/" + std::to_string(id->pid) + "/stat";
+  EXPECT_TRUE(poll_until([&] {
+    std::string text;
+    std::getline(std::ifstream(stat), text);
+    return text.find(") Z ") != std::string::npos;
+  }));
+  expect_child("without descriptors", [&] {
+    for (const bool has_descriptors : {true, false}) {
+      rlimit limit{};
+      getrlimit(RLIMIT_NOFILE, &limit);
+      if (!has_descriptors) limit.rlim_cur = 3;
+      setrlimit(RLIMIT_NOFILE, &limit);
+      EXPECT_TRUE(platform::alive(*id)) << has_descriptors;
+    }
+  });
+  turn->reach(2);
+  EXPECT_TRUE(children.wait(headless).succeeded());
+  EXPECT_FALSE(platform::alive(*id));
 }
 
 // It has an instance open, whose pin keeps a version from going home.

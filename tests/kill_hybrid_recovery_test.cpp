@@ -8,12 +8,15 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <tuple>
 
 #include <tmh/tmh.hpp>
 
+#include "levels/storage/log_state.h"
 #include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
@@ -103,6 +106,36 @@ TEST_P(KillHybridRecoveryTest, TheNextOpenFindsAPrefixWithAllThatWasAcknowledged
         query(table.domain, [&] { EXPECT_EQ(table.word(0).load(), last + 1); });
       });
     }
+  }
+}
+
+// Bytes of commits that the log has to come.
+std::uint64_t reserved_in_log(const std::string &path) {
+  const std::string bytes = read_file(path + "/tmh.log.state");
+  std::uint64_t reserved = 0;
+  std::memcpy(&reserved, bytes.data() + offsetof(storage::LogState, pending_bytes), sizeof reserved);
+  return reserved;
+}
+
+// Or log files would come earlier with each death.
+TEST(KillBesideOthersTest, RoomInTheLogThatTheDeadHadReservedIsGivenBack) {
+  const MemoryFolder folder;
+  const std::string path = folder / "domain";
+  const Table table(path, Durability::kStrict);
+  const Site mine(table.domain, "mine", "on-capacity");
+  for (std::uint32_t step = 0; step < platform::kStepCount; ++step) {
+    const ChildEnd end = run_in_child("victim", [&] {
+      auto *own = new Table(path, Durability::kStrict);  // never closed
+      const Site lines(own->domain, "lines", "on-capacity"), pages(own->domain, "pages", "always");
+      platform::crash_at(step, 1);
+      for (std::uint64_t i = 1; i <= 8; ++i) atomically(is_large(i) ? pages : lines, [&] { store(*own, i); });
+      _exit(0);
+    });
+    EXPECT_TRUE(end.signal == SIGKILL || end.succeeded());
+    table.domain.collect();
+    atomically(mine, [&] { store(table, 1); });
+    table.domain.flush();
+    ASSERT_EQ(reserved_in_log(path), 0U) << "after a death at " << platform::step_name(static_cast<Step>(step));
   }
 }
 

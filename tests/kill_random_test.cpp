@@ -102,7 +102,7 @@ class Battlefield {
         aim(children, *state, victim);
         continue;
       }
-      const auto step = static_cast<std::uint32_t>(random_() % platform::kStepCount);
+      const auto step = static_cast<std::uint32_t>(random_() % platform::kStepAndGapCount);
       state->arm(victim, step, 1 + static_cast<std::uint32_t>(random_() % 3));
       how += std::string(" at ") + platform::step_name(static_cast<platform::Step>(step));
     }

@@ -1,10 +1,14 @@
 // tests/many_areas_test.cpp -- scattered touches in a process that may have hardly any more areas of memory (vm.max_map_count).
-// Invariant:  kernel tracking: the instance goes on, and what it reads and writes is right, also where areas that it needs must become parts of larger ones.
+// Invariant:  the instance goes on, and what it reads and writes is right: with kernel tracking also where areas that it needs must become parts of larger
+//             ones, beside some for all of which there was no memory; with signals where all of a view is open, and its segment grows.
 // Source:     thesis, appendix A.1 item 4.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <cstdint>
+#include <fstream>
+#include <string>
 
 #include <tmh/tmh.hpp>
 
@@ -27,6 +31,38 @@ void leave_areas(std::uint64_t count) {
   for (std::uint64_t given = 0; given < count; given += 2)
     ASSERT_EQ(mprotect(pages + (i -= 2) * kPageBytes, kPageBytes, PROT_READ), 0);
 }
+
+// As in /proc/self/maps: "rw-p".
+std::string protection_of(const std::byte *at) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::size_t dash = 0;
+    const std::uint64_t begin = std::stoull(line, &dash, 16), end = std::stoull(line.substr(dash + 1), nullptr, 16);
+    const auto address = reinterpret_cast<std::uintptr_t>(at);
+    if (address >= begin && address < end) return line.substr(line.find(' ') + 1, 4);
+  }
+  return {};
+}
+
+// While it lives the process gets no more memory that can be written than this.
+class DataLimit {
+ public:
+  explicit DataLimit(std::uint64_t bytes_more) {
+    getrlimit(RLIMIT_DATA, &before_);
+    std::ifstream status("/proc/self/status");
+    std::uint64_t used_kib = 0;
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("VmData:")) used_kib = std::stoull(line.substr(7));
+    const rlimit limit{used_kib * 1024 + bytes_more, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
+  }
+  ~DataLimit() { setrlimit(RLIMIT_DATA, &before_); }
+  DataLimit(const DataLimit &) = delete;
+  DataLimit &operator=(const DataLimit &) = delete;
+
+ private:
+  rlimit before_{};
+};
 
 class ManyAreasTest : public ModeTest {};
 
@@ -61,6 +97,74 @@ TEST_P(ManyAreasTest, InstanceGoesOnWhereThereAreNoMore) {
     });
   }
 }
+
+class PageByPageTest : public ModeTest {};
+
+TEST_P(PageByPageTest, BlocksBesideBecomePartsOfOneThatIsOpen) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers map memory of their own, and end the program where they cannot";
+#endif
+  expect_child("few areas", [&] {
+    const TempFolder folder(place_for(GetParam()));
+    const Domain domain = Domain::open(folder.path(), options());
+    const Segment segment = domain.map("large.raw", raw_segment(kBlocks * kBlockBytes));
+    const auto word = [&](std::uint64_t block, std::uint64_t page = 0) -> std::uint64_t & {
+      return *reinterpret_cast<std::uint64_t *>(segment.data() + block * kBlockBytes + page * kPageBytes);
+    };
+    constexpr std::uint64_t kPoor = 10, kOpen = 200;
+    atomically(domain, [&] {
+      store(word(kOpen), std::uint64_t{1});
+      {
+        const DataLimit limit(kBlockBytes / 2);
+        store(word(kPoor), std::uint64_t{2});
+      }
+      EXPECT_EQ(protection_of(segment.data() + kPoor * kBlockBytes), "rw-p");
+      ASSERT_EQ(protection_of(segment.data() + kPoor * kBlockBytes + 2 * kPageBytes), "---p") << "not page by page";
+      leave_areas(0);
+      store(word(kPoor + 1), std::uint64_t{3});
+      store(word(kPoor - 1), std::uint64_t{4});  // the way to the open one leads across the poor one
+      store(word(kPoor, 2), std::uint64_t{5});
+      EXPECT_EQ(load(word(kPoor)), 2U);
+    });
+    query(domain, [&] {
+      EXPECT_EQ(load(word(kOpen)), 1U);
+      EXPECT_EQ(load(word(kPoor)), 2U);
+      EXPECT_EQ(load(word(kPoor + 1)), 3U);
+      EXPECT_EQ(load(word(kPoor - 1)), 4U);
+      EXPECT_EQ(load(word(kPoor, 2)), 5U);
+      EXPECT_EQ(load(word(kPoor, 1)), 0U);
+    });
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, PageByPageTest, testing::Values(kModes[5], kModes[6]), mode_name);
+
+class WholeViewTest : public ModeTest {};
+
+TEST_P(WholeViewTest, FindsWhatIsStoredWhereTheSegmentHasGrown) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers map memory of their own, and end the program where they cannot";
+#endif
+  expect_child("no area", [&] {
+    const TempFolder folder(place_for(GetParam()));
+    const Domain domain = Domain::open(folder.path(), options());
+    const Segment segment = domain.map("grows.raw", raw_segment());
+    const auto word = [&](std::uint64_t page) -> std::uint64_t & {
+      return *reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes);
+    };
+    constexpr std::uint64_t kInMiddle = kStagePages / 2, kGrown = kStagePages + kInMiddle;
+    leave_areas(0);
+    atomically(domain, [&] {
+      store(word(kInMiddle), std::uint64_t{1});  // all of the view is accessible then
+      segment.grow(2 * kStagePages * kPageBytes);
+      EXPECT_EQ(protection_of(segment.data() + kGrown * kPageBytes), "rw-p") << "not the whole view";
+      store(word(kGrown), std::uint64_t{2});
+    });
+    query(domain, [&] { EXPECT_EQ(load(word(kInMiddle)) + load(word(kGrown)), 3U); });
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, WholeViewTest, testing::Values(kModes[2], kModes[3], kModes[4], kModes[7]), mode_name);
 
 // Kernel tracking. With signals each page that is touched may need areas, and an instance that finds none ends the program and says so.
 INSTANTIATE_TEST_SUITE_P(Modes, ManyAreasTest, testing::Values(kModes[0], kModes[1], kModes[5], kModes[6]), mode_name);

@@ -1,8 +1,10 @@
 // tests/map_segments_test.cpp -- map() and unmap() as a careless program calls them.
 // Invariants: (1) map() replaces and removes no file but the empty one that it makes a heap of, (2) a map() that is refused leaves nothing behind
 //             that the next one would be refused for, (3) unmap() takes the segment that it was given, and no other.
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -277,6 +279,70 @@ TEST_F(MapSegmentsTest, AnUnformattedHeapThatIsRefusedInAnInstanceIsFormattedOut
   expect_error(Errc::kSegmentInUse, [&] { static_cast<void>(domain.map("heap")); });
   domain.unmap(segment);
   EXPECT_TRUE(works(domain, domain.map("heap")));
+}
+
+// Leaves room for `left` more: below the limit, whatever gaps there are.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(rlim_t left) {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    rlim_t limit = 0;
+    for (rlim_t free = 0; free < left || is_used(limit); ++limit) free += is_used(limit) ? 0U : 1U;
+    limit_to(limit);
+  }
+  ~FewDescriptors() { limit_to(before_.rlim_cur); }
+  FewDescriptors(const FewDescriptors &) = delete;
+  FewDescriptors &operator=(const FewDescriptors &) = delete;
+
+ private:
+  static bool is_used(rlim_t descriptor) { return fcntl(static_cast<int>(descriptor), F_GETFD) >= 0; }
+  void limit_to(rlim_t count) const {
+    const rlimit limit{count, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  }
+  rlimit before_{};
+};
+
+// Each of the files that a segment takes is the one for which there is no descriptor.
+TEST_F(MapSegmentsTest, WhatIsRefusedForWantOfDescriptorsIsMappedByTheNextCall) {
+  for (const bool is_durable : {false, true}) {
+    for (const Levels levels : {Levels::kPage, Levels::kHybrid}) {
+      DomainOptions options;
+      options.tracking = Tracking::kSignalHot;
+      options.levels = levels;
+      options.line = LineChoice::kSoftware;
+      if (is_durable) options.durability = Durability::kStrict;
+      const std::string name = std::string(is_durable ? "durable " : "volatile ") + to_string(levels);
+      const Domain domain = Domain::open(folder_ / name, options);
+      const Site site(domain, "site");
+      int refused = 0;
+      for (const bool is_inside : {false, true}) {
+        for (rlim_t left = 0; left < 12; ++left) {
+          SCOPED_TRACE(name + (is_inside ? ", in an instance, " : ", ") + std::to_string(left) + " descriptors left");
+          const std::string file = (is_inside ? "inside " : "outside ") + std::to_string(left);
+          const auto map = [&] {
+            std::error_code error;
+            const FewDescriptors few(left);
+            const Segment segment = domain.map(file, raw_segment(), error);
+            return !segment;
+          };
+          refused += (is_inside ? atomically(domain, map) : map()) ? 1 : 0;
+          std::error_code error;
+          const Segment segment = domain.map(file, raw_segment(), error);
+          if (error) {
+            EXPECT_EQ(error, make_error_code(Errc::kSegmentInUse)) << domain.last_error();
+            continue;
+          }
+          EXPECT_TRUE(works(domain, segment));
+          auto &word = *reinterpret_cast<field<std::uint64_t> *>(segment.data());
+          atomically(site, [&] { word = 7; });
+          EXPECT_EQ(query(domain, [&] { return word.load(); }), 7U);
+          domain.unmap(segment);
+        }
+      }
+      EXPECT_GT(refused, 4);
+    }
+  }
 }
 
 TEST_F(MapSegmentsTest, UnmappingOnePartOfAFileLeavesTheOthers) {

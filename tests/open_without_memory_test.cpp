@@ -1,6 +1,7 @@
-// tests/open_without_memory_test.cpp -- opens of a domain in which one allocation fails.
+// tests/open_without_memory_test.cpp -- opens of a domain, and a thread's views, in which one allocation fails; commits in which the first does.
 // Invariants: (1) what an open without memory has made of a new folder is no domain: the next open gets what it asks for. (2) it leaves no participant
-//             behind: the next one is the first, and finds what the dead have left.
+//             behind: the next one is the first, and finds what the dead have left. (3) instances go on without views of the thread, or with more
+//             versions than needed.
 // Steps:      the n-th allocation of kBytesMin or more fails, for each n until the open needs no more: those are its objects and buffers; the names of
 //             files are thousands. Where the library may not throw, the process ends: those n are left to the tests of deaths.
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include <tmh/tmh.hpp>
 
@@ -91,6 +93,78 @@ TEST(OpenWithoutMemoryTest, LeavesNoParticipantBehind) {
     refused += opened == Opened::kNo ? 1 : 0;
   }
   EXPECT_GT(refused, 2) << "of " << n;
+}
+
+// Who finds no memory for views of its own runs on the process's.
+TEST(OpenWithoutMemoryTest, ThreadRunsOnTheViewsOfTheProcess) {
+  DomainOptions options;
+  options.levels = Levels::kHybrid;
+  options.line = LineChoice::kSoftware;
+  options.thread_views = ThreadViewUse::kAlways;
+  int without_views = 0, n = 0;
+  for (bool has_views = false; !has_views; ++n) {
+    SCOPED_TRACE(n);
+    const TempFolder folder;
+    const Shared<bool> had_views;
+    expect_child("a thread", [&] {
+      const Domain domain = Domain::open(folder.path(), options);
+      const Segment segment = domain.map("a.db", raw_pages(64));
+      auto *const words = reinterpret_cast<field<std::uint64_t> *>(segment.data());
+      const Site site(domain, "adds", "always");
+      std::thread([&] {
+        const auto add = [&] { atomically(site, [&] { ++words[0]; }); };
+        new_failure = {n, kBytesMin};
+        add();
+        *had_views = new_failure.after >= 0;
+        new_failure = {};
+        add();
+      }).join();
+      EXPECT_EQ(query(domain, [&] { return words[0].load(); }), 2U);
+      if (*had_views)
+        EXPECT_EQ(domain.counters().thread_view_instances, 2U);
+      else
+        EXPECT_LE(domain.counters().thread_view_instances, 1U);
+    });
+    has_views = *had_views;
+    without_views += has_views ? 0 : 1;
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(without_views, 2) << "of " << n;
+}
+
+// Somebody's snapshot keeps what is committed from going home; whose it is must be remembered for that.
+TEST(OpenWithoutMemoryTest, CommitsGoOnUnderASnapshot) {
+  constexpr std::uint64_t kCommits = 40;
+  const TempFolder folder;
+  const Shared<Turn> turn;
+  Children children;
+  const std::size_t reader = children.spawn("reader", [&] {
+    const Domain domain = Domain::open(folder.path());
+    const Segment segment = domain.map("a.db", raw_pages(64));
+    domain.begin_query();
+    EXPECT_EQ(word_of(segment, 0), 0U);
+    turn->reach(1);
+    turn->await(2);
+    EXPECT_EQ(word_of(segment, 0), 0U);
+    domain.end_query();
+  });
+  turn->await(1);
+  expect_child("writer", [&] {
+    const Domain domain = Domain::open(folder.path());
+    const Segment segment = domain.map("a.db", raw_pages(64));
+    atomically(domain, [&] { word_of(segment, 1) = 1; });
+    for (std::uint64_t i = 1; i <= kCommits; ++i) {
+      new_failure = {0, 1};  // the first allocation of each
+      atomically(domain, [&] { word_of(segment, 0) = i; });
+      new_failure = {0, 1};
+      (void)domain.collect();
+      new_failure = {};
+    }
+    EXPECT_LE(domain.collect(), 2U) << "versions are folded when there is memory again";
+    EXPECT_EQ(query(domain, [&] { return word_of(segment, 0); }), kCommits);
+  });
+  turn->reach(2);
+  EXPECT_TRUE(children.wait(reader).succeeded());
 }
 
 }  // namespace

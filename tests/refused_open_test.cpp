@@ -5,6 +5,7 @@
 //             processes died keeps what they have left.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -17,6 +18,9 @@
 #include "platform/disk.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
+#include "tests/support/forbid.h"
+#include "tests/support/leaks.h"
+#include "tests/support/shared.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
 
@@ -194,6 +198,37 @@ TEST(RefusedOpenDeathTest, ACorrectedOpenUsesWhatIsLeft) {
       domain.close();
     }
   }
+}
+
+// It has sent home what a dead reader had kept there, and reserved the slots.
+TEST(RefusedOpenSlotsTest, AnOpenThatGetsNoThreadGivesSlotsOfVersionsBack) {
+  const TempFolder folder;
+  const Domain domain = Domain::open(folder.path(), strict(kMiB));
+  const Segment segment = domain.map("a.db", raw_pages(64));
+  Shared<Turn> turn;
+  Children children;
+  const std::size_t reader = children.spawn("reader", role(*turn, [&] {
+                                              const Domain theirs = Domain::open(folder.path(), strict(kMiB));
+                                              const Segment same = theirs.map("a.db", raw_pages(64));
+                                              theirs.begin_query();
+                                              EXPECT_EQ(word_of(same, 0), 0U);
+                                              turn->reach(1);
+                                              turn->await(2);
+                                            }));
+  turn->await(1);
+  atomically(domain, [&] {
+    for (std::uint64_t page = 0; page < 64; ++page) word_of(segment, page) = page + 1;
+  });
+  EXPECT_EQ(domain.counters().versions_live, 64U);
+  children.bury(reader);
+  expect_child("refused", [&] {
+    forbid(SYS_clone3);
+    forbid(SYS_clone);
+    expect_error(
+        Errc::kOutOfMemory, [&] { (void)Domain::open(folder.path(), strict(kMiB)); }, "housekeeper");
+  });
+  EXPECT_EQ(domain.collect(), 0U);
+  expect_no_leaked_slots(folder.path());
 }
 
 INSTANTIATE_TEST_SUITE_P(Options, RefusedOpenTest, testing::ValuesIn(kRefused),

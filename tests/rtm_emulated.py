@@ -42,6 +42,7 @@ VARIANTS = [
     rtm_tests("multi_irrevocable_test", at_pages=True),
     rtm_tests("kill_random_test"),
     rtm_tests("kill_repair_test", "long", at_pages=True),
+    rtm_tests("kill_heap_test", "long", at_pages=True),
     rtm_tests("tool_test"),
     rtm_tests("rtm_heap_test", "long"),
     rtm_tests("kill_counters_test", "long"),

@@ -10,6 +10,8 @@
 
 #include <csignal>
 #include <fstream>
+#include <functional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -163,6 +165,67 @@ TEST_F(RtmMultiTest, SegmentWithoutAddressesForLineModeIsNotHalfMapped) {
     munmap(own, raw.max_bytes);
     other = table.domain.map("other.raw", raw);
     EXPECT_EQ(atomically(software, [&] { return word.load(); }), 0U);
+  });
+}
+
+// No mapping is made while there is one of these.
+class NoAddresses {
+ public:
+  NoAddresses() {
+    EXPECT_EQ(getrlimit(RLIMIT_AS, &before_), 0);
+    const rlimit none{kPageBytes, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+  }
+  ~NoAddresses() { EXPECT_EQ(setrlimit(RLIMIT_AS, &before_), 0); }
+  NoAddresses(const NoAddresses &) = delete;
+  NoAddresses &operator=(const NoAddresses &) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+// The kernel takes away what stands where a view is to move, and refuses the move after that. Then neither kind of view stands, which is an error
+// as long as it is so; nothing is read from, or stored to, what stands there instead.
+TEST_F(RtmMultiTest, AViewThatTheKernelDoesNotMoveComesBack) {
+  expect_child("moves views", [&] {
+    const RtmTable table(folder_.path());
+    const Site site = table.plain_site();
+    std::uint64_t count = 0;
+    const auto in_hardware = [&] {
+      const std::uint64_t before = site.report().hardware_commits;
+      for (int i = 0; i < 1000 && site.report().hardware_commits == before; ++i, ++count)
+        atomically(site, [&] { ++table.word(0); });
+      EXPECT_GT(site.report().hardware_commits, before);
+    };
+    const auto at_pages = [&] { atomically(table.domain, [&] { ++table.word(0); }); };
+    const auto expect_no_views = [&](const std::function<void()> &switches) {
+      std::error_code errors[3];
+      {
+        const NoAddresses none;
+        for (std::error_code &error : errors) {
+          try {
+            &error == errors ? switches() : at_pages();
+          } catch (const Error &refused) {
+            error = refused.code();
+          }
+        }
+      }
+      for (const std::error_code &error : errors) EXPECT_EQ(error, make_error_code(Errc::kOutOfMemory));
+    };
+    in_hardware();
+    expect_no_views(at_pages);
+    at_pages();
+    ++count;
+    EXPECT_EQ(table.committed(0), count);
+    in_hardware();
+    EXPECT_EQ(table.committed(0), count);  // page mode
+    expect_no_views([&] {
+      for (int i = 0; i < 1000; ++i, ++count) atomically(site, [&] { ++table.word(0); });
+    });
+    at_pages();
+    ++count;
+    in_hardware();
+    EXPECT_EQ(table.committed(0), count);
   });
 }
 

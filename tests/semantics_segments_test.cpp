@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/children.h"
+#include "tests/support/durable_folder.h"
 #include "tests/support/stage.h"
+#include "tests/support/temp_folder.h"
 
 namespace tmh::test {
 namespace {
@@ -85,6 +88,30 @@ TEST_P(SegmentSemanticsTest, PartOfAFileLeavesTheRestAlone) {
   std::string expected = original;
   expected[4 * kPageBytes] = '<';
   expected[7 * kPageBytes - 1] = '>';
+  EXPECT_TRUE(read_file(path) == expected);
+}
+
+// Where the file goes on there, no fault tells.
+TEST_P(SegmentSemanticsTest, WhatIsStoredBehindTheEndIsNotCommitted) {
+  const std::string path = folder_ / "part.raw";
+  const std::string original = pattern(100 * kPageBytes);
+  write_file(path, original);
+  Domain domain = Domain::open(folder_.path(), options());
+  const Segment segment = domain.map("part.raw", raw_segment(3 * kPageBytes));
+  for (const std::uint64_t page : {3U, 4U, 20U, 90U}) {
+    SCOPED_TRACE(page);
+    const auto run = [&] {
+      atomically(domain, [&] {
+        store(segment.data()[0], std::byte{'<'});
+        store(segment.data()[page * kPageBytes], std::byte{'>'});
+      });
+    };
+    expect_error(Errc::kNotMapped, run, "part.raw");
+  }
+  atomically(domain, [&] { store(segment.data()[1], std::byte{'!'}); });
+  domain.close();
+  std::string expected = original;
+  expected[1] = '!';
   EXPECT_TRUE(read_file(path) == expected);
 }
 
@@ -206,6 +233,43 @@ TEST_P(SegmentSemanticsTest, ManyPagesInOneInstance) {
   query(domain, [&] {
     for (std::uint64_t i = 0; i < kPages; ++i) ASSERT_EQ(load(word(2 * i)), i + 1);
   });
+}
+
+// Recovery refuses a log that names a page which no segment has.
+TEST(DurableSegmentsTest, WhatIsStoredBehindTheEndIsNotLogged) {
+  for (const Levels levels : {Levels::kPage, Levels::kHybrid}) {
+    const TempFolder folder;
+    DomainOptions options = durable_options();
+    options.levels = levels;
+    options.line = LineChoice::kSoftware;
+    write_file(folder / "a.db", pattern(100 * kPageBytes));
+    const auto map = [](const Domain &domain) { return domain.map("a.db", raw_segment(3 * kPageBytes)); };
+    const ChildEnd end = run_in_child("strays", [&] {
+      const Domain domain = Domain::open(folder.path(), options);
+      const Segment segment = map(domain);
+      auto *const words = reinterpret_cast<field<std::uint64_t> *>(segment.data());
+      const auto at = [&](std::uint64_t page) -> field<std::uint64_t> & {
+        return words[page * kPageBytes / sizeof *words];
+      };
+      const Site lines(domain, "lines", levels == Levels::kHybrid ? "never" : "");
+      const auto stray = [&] { at(0) = 1, at(50) = 2; };
+      expect_error(
+          Errc::kNotMapped, [&] { atomically(lines, stray); }, "a.db");
+      expect_error(
+          Errc::kNotMapped, [&] { atomically(domain, stray); }, "a.db");
+      atomically(lines, [&] { at(0) = 3; });
+      atomically(domain, [&] { at(1) = 4; });
+      die_unless_failed();
+    });
+    EXPECT_EQ(end.signal, SIGKILL);
+    lose_shared_memory(folder.path());
+    const Domain domain = Domain::open(folder.path(), options);
+    const Segment segment = map(domain);
+    query(domain, [&] {
+      EXPECT_EQ(word_of(segment, 0), 3U);
+      EXPECT_EQ(word_of(segment, 1), 4U);
+    });
+  }
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ bool read_state_of_this_boot(const std::string &folder, StateBytes *state) noexc
          std::memcmp(state->data() + offsetof(page::DomainState, boot_id), boot.text, sizeof boot.text) == 0;
 }
 
-// The identity of the participant whose 512 bytes these are; false when the slot is free or its process has ended.
+// The identity of the participant whose record this is; false when the slot is free or its process has ended.
 bool is_live(const std::byte *record, bool is_elsewhere, LiveParticipant *out) {
   using storage::Participant;
   std::uint32_t state;

@@ -53,12 +53,15 @@ class LineContestant {
   virtual ~LineContestant() = default;
   [[nodiscard]] virtual const char *name() const = 0;
   [[nodiscard]] virtual unsigned threads_max() const { return ~0u; }
+  // What its numbers must name; empty: its name says all.
+  [[nodiscard]] virtual std::string setup() const { return {}; }
   [[nodiscard]] virtual LineOutcome run(const LineWork &work) = 0;
 };
 
 [[nodiscard]] std::unique_ptr<LineContestant> make_line_plain();
 [[nodiscard]] std::unique_ptr<LineContestant> make_line_mutex();
-[[nodiscard]] std::unique_ptr<LineContestant> make_line_itm();  // only where it is built
+[[nodiscard]] std::unique_ptr<LineContestant> make_line_itm();      // only where it is built
+[[nodiscard]] std::unique_ptr<LineContestant> make_line_tinystm();  // only where it is built
 // queries: lookups are told to be queries; false: everything runs as an update.
 [[nodiscard]] std::unique_ptr<LineContestant> make_line_software(const std::string &folder, bool queries);
 
@@ -98,6 +101,7 @@ class LinePool {
     return node;
   }
   void put(Node *node) { free_.push_back(node); }
+  [[nodiscard]] bool is_empty() const { return free_.empty(); }
 
  private:
   std::vector<Node *> free_;
@@ -177,7 +181,8 @@ LineOutcome run_line_set(const LineWork &work, Memory &memory) {
   run_alone_in(memory, [&] { std::memset(base, 0, kLineMemoryBytes); });
   Set set(base);
   auto *const nodes = reinterpret_cast<Node *>(base + (Set::kHeadBytes + 63) / 64 * 64);
-  // Half of all keys are in the set. A thread needs as many nodes as there can be more of them, and one in its hand.
+  // Half of all keys are in the set. One thread needs as many nodes as there can be more of them, and one in its hand. Of several one may
+  // insert what the others remove, to whom those nodes go: while it has none it removes, too.
   const std::uint64_t keys = 2 * work.elements, per_thread = work.elements + 1;
   {
     auto session = memory.session();
@@ -206,7 +211,7 @@ LineOutcome run_line_set(const LineWork &work, Memory &memory) {
       const std::uint64_t dice = random.next(), key = 1 + (dice >> 32) % keys;
       if (dice % 100 >= work.update_percent) {
         hits += session.contains(set, key) ? 1u : 0u;
-      } else if ((dice >> 20) % 2 == 0) {
+      } else if ((dice >> 20) % 2 == 0 && !pool.is_empty()) {
         Node *const node = pool.take();
         if (session.insert(set, node, key)) {
           ++growth;

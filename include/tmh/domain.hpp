@@ -63,7 +63,9 @@ class Segment {
  public:
   Segment() = default;
   [[nodiscard]] explicit operator bool() const noexcept { return impl_ != nullptr; }
-  [[nodiscard]] std::byte *data() const noexcept;  // base of the view
+  // Base of the view. A touch behind size_bytes() is SIGBUS; where the file goes on there it is not, and a store keeps the instance from committing
+  // (not so at level 1 of volatile domains: as in any mapped file, it is stored).
+  [[nodiscard]] std::byte *data() const noexcept;
   // Now; grows with grow() of any process. 0: not mapped, the domain is closed, or this process is a forked child.
   // Takes a lock, as close() does: a body that may run in RTM better asks before it begins.
   [[nodiscard]] std::uint64_t size_bytes() const noexcept;
@@ -97,6 +99,9 @@ class Segment {
  private:
   friend class Domain;
   friend struct detail::Handles;
+  // For root(): a name claims the size of its object, not of one that could not be made.
+  [[nodiscard]] void **unclaimed_root_cell(std::string_view name, std::uint64_t type_bytes) const;
+  static void claim_root(void **cell, std::uint64_t type_bytes) noexcept;
   explicit Segment(std::shared_ptr<detail::SegmentImpl> impl) noexcept : impl_(std::move(impl)) {}
   std::shared_ptr<detail::SegmentImpl> impl_;
 };
@@ -136,7 +141,8 @@ class Domain {
   // or kFailed. A query may stand inside an update, not the other way round (kNestedMisuse). One that is still open when its thread ends aborts
   // behind the destructors of the thread's thread_local objects; its on_abort() actions do not run. Errors: kEndWithoutBegin; kNestedMisuse:
   // also of an end that is not its begin's, or another domain's instance; kNotInitialized; kDetached. end(), which then has ended the instance:
-  // kDiskFull, it has aborted; of durable domains kLogFailed, kLogMissing, kIo: perhaps committed, and perhaps not durable.
+  // kDiskFull, kNotMapped (it has stored behind a segment's end, where its file goes on), it has aborted; of durable domains kLogFailed,
+  // kLogMissing, kIo: perhaps committed, and perhaps not durable.
   void begin() const;
   [[nodiscard]] Status end() const;
   // The same, acknowledged as `durability` says and not as the domain does: kStrict returns when everything that the instance read and
@@ -206,7 +212,7 @@ struct RecoverOptions {
 };
 // Recovers a durable domain that nobody has open, as the next open would; with `until` only up to there: what came later is gone for
 // good in this folder, so work on a backup. Errors: kDomainInUse, kNotDurable, kLogDamaged, kLogMissing, kIo, kDiskFull; kBadArgument: its data
-// files hold what is later.
+// files hold what is later, or with log_folder: it is a backup from before a segment was made that the log names.
 RecoveryInfo recover(const std::string &folder, const RecoverOptions &options = {});
 
 // Runs `action` once the thread's running instance, the outermost one, has committed, or when its attempt has aborted. Outside the instance:

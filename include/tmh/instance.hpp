@@ -24,7 +24,7 @@ enum class AbortCause : std::uint8_t {
   kUser = 4,           // abort() or retry(), or an exception left the body
   kQueryWrote = 5,     // a query stored into a segment
   kDied = 6,           // its process died; counted by whoever found it
-  kNoSpace = 7,        // no room for its versions
+  kNoSpace = 7,        // no room for its versions, or stores behind a segment's end: the error says why
   kCapacity = 8,       // level 1: more lines than the level, its capacity model or a snapshot above has room for
   kCrossLevel = 9,     // level 1: another level holds a block, and the policy decided against this instance
   kSpurious = 10,      // level 1: the capacity model's chance or time limit; RTM: no reason given

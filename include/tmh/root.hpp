@@ -73,13 +73,14 @@ template <class T>
 T *Segment::root(std::string_view name) const {
   static_assert(alignof(T) <= kPageBytes);
   return atomically(detail::domain_of(*this), [&]() -> T * {
-    void **cell = root_cell(name, sizeof(T));
+    void **cell = unclaimed_root_cell(name, sizeof(T));
     // A relocatable segment has another address in every process: its cells hold distances from the segment's first byte.
     const std::uintptr_t origin = is_relocatable() ? reinterpret_cast<std::uintptr_t>(data()) : 0;
     if (*cell == nullptr) {
       void *memory = allocate(sizeof(T), alignof(T));
       detail::make_root<T>(*this, memory);
       *cell = reinterpret_cast<void *>(reinterpret_cast<std::uintptr_t>(memory) - origin);
+      claim_root(cell, sizeof(T));
     }
     return reinterpret_cast<T *>(reinterpret_cast<std::uintptr_t>(*cell) + origin);
   });

@@ -28,7 +28,7 @@ namespace tmh::line {
 using LineWord = detail::LineWord;
 
 inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
-inline constexpr std::uint32_t kLineStateVersion = 8;  // changes with every change of what is in these files
+inline constexpr std::uint32_t kLineStateVersion = 9;  // changes with every change of what is in these files
 
 // A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U and not newer than rv.
 inline constexpr std::uint64_t kLocked = 1ull << 63;  // context number in the lower 32 bits
@@ -175,7 +175,7 @@ struct alignas(4096) LineContextV1 {
   LineWord in_flight;               //   96
   LineWord redo_next;               //  104  redo_head if this commit succeeds; stored before COMMITTED
   LineWord redo_head;               //  112  bytes of the redo ring ever filled with committed records
-  std::uint64_t reserved2_zero[1];  //  120
+  LineWord redo_reserved;           //  120  room in the log of an attempt that is not among the commits; else 0
   alignas(64) LineWord undo_head;   //  128  undo words ever stored; the next one goes to undo[undo_head % kUndoWords]
   std::uint64_t reserved3_zero[7];  //  136
   alignas(64) LineWord redo_tail;   //  192  of these, in the log; moved by the log's writer
@@ -198,9 +198,9 @@ struct alignas(4096) LineContextV1 {
   }
 };
 static_assert(offsetof(LineContextV1, status) == 64 && offsetof(LineContextV1, in_flight) == 96 &&
-              offsetof(LineContextV1, undo_head) == 128 && offsetof(LineContextV1, redo_tail) == 192 &&
-              offsetof(LineContextV1, counts) == 256 && offsetof(LineContextV1, counts_before) == 512 &&
-              offsetof(LineContextV1, writes) == 4096 &&
+              offsetof(LineContextV1, redo_reserved) == 120 && offsetof(LineContextV1, undo_head) == 128 &&
+              offsetof(LineContextV1, redo_tail) == 192 && offsetof(LineContextV1, counts) == 256 &&
+              offsetof(LineContextV1, counts_before) == 512 && offsetof(LineContextV1, writes) == 4096 &&
               offsetof(LineContextV1, undo) == 4096 + sizeof(LineWrite) * kWritesMax &&
               offsetof(LineContextV1, redo) == 4096 + sizeof(LineWrite) * kWritesMax + sizeof(UndoWord) * kUndoWords);
 static_assert(sizeof(LineContextV1) == 4096 + 128 * kWritesMax + 24 * kUndoWords + kRedoBytes &&

@@ -85,6 +85,19 @@ bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
 
 }  // namespace
 
+std::uint64_t take_reserved(LineMemory &memory, std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 0; i < memory.contexts_high(); ++i) {
+    LineContextV1 &context = memory.context(i);
+    // acquire, both: pair with take_context(), and with the release of COMMITTED and IDLE
+    if (context.owner.load(std::memory_order_acquire) != owner_of(slot, incarnation)) continue;
+    const bool is_committed = state_of(context.status.load(std::memory_order_acquire)) == State::kCommitted;
+    const std::uint64_t reserved = context.redo_reserved.exchange(0, std::memory_order_relaxed);
+    if (!is_committed) bytes += reserved;
+  }
+  return bytes;
+}
+
 bool recover_contexts(LineMemory &memory, std::uint32_t slot, std::uint64_t incarnation) noexcept {
   bool complete = true;
   for (std::uint32_t i = 0; i < memory.contexts_high(); ++i) {

@@ -14,6 +14,10 @@ namespace tmh::line {
 // Stores the entry's bytes to the line's home. REQUIRES: the line is locked by whoever's redo log that is.
 void write_back_line(const LineWrite &entry, std::byte *home) noexcept;
 
+// Room in the log that the attempts of a participant that has ended had reserved and did not come to use: the caller gives it back, or, if he dies
+// first, nobody. REQUIRES the domain lock, and to come before recover_contexts().
+[[nodiscard]] std::uint64_t take_reserved(LineMemory &memory, std::uint32_t slot, std::uint64_t incarnation) noexcept;
+
 // Recovers all contexts of a participant that has ended. REQUIRES the domain lock. False: a context names a segment that is not open here;
 // it stays the dead one's, with its lines there, for somebody who knows the segment. Its other lines are free.
 bool recover_contexts(LineMemory &memory, std::uint32_t slot, std::uint64_t incarnation) noexcept;

@@ -6,6 +6,7 @@
 #include "platform/disk.h"
 #include "platform/probes.h"
 #include "platform/process.h"
+#include "platform/steps.h"
 
 namespace tmh::detail {
 constinit thread_local LineAccess *line_access = nullptr;
@@ -144,6 +145,7 @@ bool SoftwareThread::is_log_valid() const noexcept {
 bool SoftwareThread::extend() noexcept {
   // acquire: pairs with line-stamp: a commit stamped up to here has locked its lines before.
   const std::uint64_t now = memory_.state().clock.load(std::memory_order_acquire);
+  platform::step(platform::Step::kGapLineExtend);
   if (!is_log_valid() && !platform::is_planted(platform::Planted::kLineNoExtensionCheck)) return false;
   rv = now;
   return true;

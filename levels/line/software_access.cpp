@@ -6,6 +6,7 @@
 
 #include "levels/line/software.h"
 #include "platform/process.h"
+#include "platform/steps.h"
 
 namespace tmh::line {
 
@@ -152,6 +153,7 @@ std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offs
       settle(segment, offset, seen);
       continue;
     }
+    platform::step(platform::Step::kGapLineLooked);
     const std::uint64_t value = load_bytes(segment.home + offset, size);
     if (word.load(std::memory_order_relaxed) != seen) continue;
     note_read(&word);

@@ -65,6 +65,7 @@ Status SoftwareThread::commit() noexcept {
     if (redo_log_ != nullptr) {
       // release: who sees it sees IDLE
       context_->in_flight.store(0, std::memory_order_release);
+      context_->redo_reserved.store(0, std::memory_order_relaxed);  // before: nobody gives it back twice
       redo_log_->give_back(redo_reserved_);
     }
     return end_aborted(cause);
@@ -133,6 +134,8 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
   step(Step::kLineUnlock);
   context_->add(LineCount::kCommits, 1);  // before IDLE: COMMITTED and not counted, recovery counts it
   step(Step::kLineCounted);
+  // relaxed: published by IDLE. Now it is the record's, and the log's writer gives it back.
+  if (redo_log_ != nullptr) context_->redo_reserved.store(0, std::memory_order_relaxed);
   // release: a reader of IDLE may not see an earlier word of our lines
   context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
   // release: a checkpoint that sees it sees home
@@ -168,6 +171,7 @@ AbortCause SoftwareThread::lock_line(std::size_t index) noexcept {
     if (is_upper(seen)) return AbortCause::kCrossLevel;
     if (!is_locked(seen)) {
       context_->writes[index].before.store(seen, std::memory_order_relaxed);  // relaxed: published by the lock
+      step(Step::kGapLineBefore);
       // acquire: pairs with line-unlock of whoever wrote the line last. release: recovery finds `before` by the lock.
       if (word.compare_exchange_weak(seen, locked_by(number_), std::memory_order_acq_rel, std::memory_order_relaxed))
         return AbortCause::kNone;

@@ -66,7 +66,9 @@ AbortCause SoftwareThread::plan_redo() noexcept {
   if (const AbortCause cause = await_redo_room(redo_bytes_); cause != AbortCause::kNone) return cause;
   redo_reserved_ = log_bytes_of(payload);
   error_ = redo_log_->reserve(redo_reserved_);
-  return error_ == Errc::kOk ? AbortCause::kNone : AbortCause::kNoSpace;
+  if (error_ != Errc::kOk) return AbortCause::kNoSpace;
+  context_->redo_reserved.store(redo_reserved_, std::memory_order_relaxed);  // for whoever finds this thread dead
+  return AbortCause::kNone;
 }
 
 AbortCause SoftwareThread::await_redo_room(std::uint64_t record_bytes) noexcept {

@@ -25,7 +25,7 @@ constexpr std::uint64_t kUntidiedMaxNs = 100'000'000;
 constexpr std::size_t kCollectAtLeast = 256;
 }  // namespace
 
-ConsistencyTree::ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role role) noexcept
+ConsistencyTree::ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role role)
     : memory_(memory), self_(self), role_(role), lists_(memory) {
   if (role == Role::kKeepsSlots) reserved_.reserve(kReservedKept);
 }
@@ -209,6 +209,7 @@ std::uint64_t ConsistencyTree::oldest_pin() const noexcept {
   for (std::uint32_t i = 0; i < high; ++i) {
     oldest = std::min(oldest, memory_.participant(i).pin.load(std::memory_order_acquire));  // pairs with its withdrawal
   }
+  step(Step::kGapPinsRead);
   return oldest;
 }
 
@@ -219,16 +220,24 @@ std::uint64_t ConsistencyTree::oldest_stamp() const noexcept {
   return oldest;
 }
 
-void ConsistencyTree::gather_pins() noexcept {
+// False: no memory for them, so nothing can be folded now.
+bool ConsistencyTree::gather_pins() noexcept {
+  const std::uint32_t high = memory_.participants_high();
+  try {
+    pins_.reserve(std::size_t{high} + 1);
+  } catch (const std::bad_alloc &) {
+    return false;
+  }
   platform::fence(std::memory_order_seq_cst);  // as in oldest_pin()
   pins_.clear();
-  const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     const std::uint64_t pin = memory_.participant(i).pin.load(std::memory_order_acquire);  // as above
     if (pin != kNoPin) pins_.push_back(pin);
   }
   if (memory_.state().fold_fence != 0) pins_.push_back(memory_.state().fold_fence);
   std::sort(pins_.begin(), pins_.end());
+  step(Step::kGapPinsRead);
+  return true;
 }
 
 bool ConsistencyTree::pinned_between(std::uint64_t from, std::uint64_t to) const noexcept {
@@ -337,8 +346,7 @@ void ConsistencyTree::tidy_own(std::uint64_t now_ns) noexcept {
 // Newest first: each version takes in what lies below it in its page, and stays itself. Nothing that is not durable is folded: it is looked at
 // again, but not before as many new ones were published, so that each is looked at twice on average, however far the log is behind.
 void ConsistencyTree::fold_new() noexcept {
-  if (unfolded_count_ < undurable_count_) return;
-  gather_pins();
+  if (unfolded_count_ < undurable_count_ || !gather_pins()) return;
   const std::uint64_t durable = memory_.durable_clock();
   const Slot newest = lists_.of(self_).newest;
   unfolded_count_ = undurable_count_ = 0;
@@ -364,8 +372,7 @@ void ConsistencyTree::fold_below(Slot slot) noexcept {
 }
 
 void ConsistencyTree::fold_all() noexcept {
-  if (!is_linked()) return;
-  gather_pins();
+  if (!is_linked() || !gather_pins()) return;
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t owner = 0; owner < high; ++owner) {
     for (Slot slot = lists_.of(owner).newest; slot != 0; slot = memory_.version(slot).list_older) fold_below(slot);
@@ -444,6 +451,7 @@ void ConsistencyTree::repair() noexcept {
   DomainState &state = memory_.state();
   const std::uint64_t clock = state.clock.load(std::memory_order_relaxed);
   take_count_back();
+  if (storage::LogState *log = memory_.log_state(); log != nullptr) log->give_back_of_dead(clock);
   state.free_version = 0;
   lists_.reset(self_);
   const std::uint32_t owners = std::max(memory_.participants_high(), self_ + 1);

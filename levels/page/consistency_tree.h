@@ -38,7 +38,7 @@ class ConsistencyTree {
  public:
   // kKeepsSlots: for commits; slots that fall free while it works stay with it. Others give them back to the domain.
   enum class Role : std::uint8_t { kKeepsSlots, kGivesBack };
-  ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role role) noexcept;
+  ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role role);
 
   // Slots that this process has reserved: nobody else touches them, so taking and giving back needs no lock.
   [[nodiscard]] std::size_t reserved() const noexcept { return reserved_.size(); }
@@ -103,7 +103,7 @@ class ConsistencyTree {
   [[nodiscard]] Slot merge_by_stamp(Slot a, Slot b) noexcept;
   [[nodiscard]] Slot sort_by_stamp(Slot unsorted) noexcept;
   void log(const std::vector<Write> &writes, std::uint64_t stamp, std::uint64_t line) noexcept;
-  void gather_pins() noexcept;
+  [[nodiscard]] bool gather_pins() noexcept;
   [[nodiscard]] bool pinned_between(std::uint64_t from, std::uint64_t to) const noexcept;
 
   DomainMemory &memory_;

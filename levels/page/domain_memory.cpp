@@ -8,6 +8,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <set>
 
 #include "levels/page/changed_pages.h"
@@ -40,9 +41,12 @@ Errc make_folder(const std::string &folder) noexcept {
 Errc read_control(const std::string &file, std::string *bytes) noexcept {
   if (const Errc error = platform::read_file(file, 2 * storage::kControlBytes, bytes); error != Errc::kOk) return error;
   std::string why;
-  if (const Errc error = storage::verify_control(bytes->data(), bytes->size(), &why); error != Errc::kOk)
-    return fail(error, file + ": " + why);
-  return Errc::kOk;
+  try {
+    const Errc error = storage::verify_control(bytes->data(), bytes->size(), &why);
+    return error == Errc::kOk ? error : fail(error, file + ": " + why);
+  } catch (const std::bad_alloc &) {
+    return fail(Errc::kOutOfMemory, file);
+  }
 }
 
 }  // namespace
@@ -70,7 +74,8 @@ Errc DomainMemory::check_owner(const std::string &folder) noexcept {
 Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, std::uint32_t durability,
                         bool *fresh) noexcept {
   folder_ = folder;
-  segments_ = std::make_unique<SegmentMemory[]>(storage::kSegmentsMax);
+  segments_.reset(new (std::nothrow) SegmentMemory[storage::kSegmentsMax]);
+  if (segments_ == nullptr) return fail(Errc::kOutOfMemory, folder);
   if (const Errc error = make_folder(folder); error != Errc::kOk) return error;
   if (const Errc error = platform::this_place(&place_); error != Errc::kOk) return error;
   if (const Errc error = open_control(address_base, durability); error != Errc::kOk) return error;
@@ -222,6 +227,12 @@ Errc DomainMemory::make_sizes_durable() noexcept {
   // relaxed: another thread's older look may win, which costs a sync more
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) durable_bytes_[i].store(now[i], std::memory_order_relaxed);
   return Errc::kOk;
+}
+
+Errc DomainMemory::fail_behind_end(PageId page) const noexcept {
+  const char *const name = control_->segments[storage::segment_number(page)].name;
+  return fail(Errc::kNotMapped, std::string(name) + ": stored to byte " + std::to_string(storage::page_offset(page)) +
+                                    " or behind it, where its file goes on and the segment has ended");
 }
 
 void DomainMemory::tell_home_written(PageId page, LineMask lines) const noexcept {

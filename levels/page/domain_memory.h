@@ -129,6 +129,9 @@ class DomainMemory {
     return storage::page_offset(page) < durable_bytes_[storage::segment_number(page)].load(std::memory_order_relaxed);
   }
   [[nodiscard]] Errc make_sizes_durable() noexcept;
+  // kNotMapped: stores there cannot be committed. No fault tells where the file goes on behind its segment's end, and recovery would refuse a record
+  // that names such a page.
+  [[nodiscard]] Errc fail_behind_end(PageId page) const noexcept;
   // Tells the watcher of disk writes (a test) what went home, if home is the data file.
   void tell_home_written(PageId page, LineMask lines) const noexcept;
   [[nodiscard]] const std::string &folder() const noexcept { return folder_; }

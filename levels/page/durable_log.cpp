@@ -75,7 +75,7 @@ void DurableLog::plan_write(const Write &write, const std::byte *now, const std:
 }
 
 DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
-  const LogState &s = state();
+  LogState &s = state();
   const DomainState &domain = memory_.state();
   if (s.error.load(std::memory_order_relaxed) != 0) return Room::kFailed;
   if (beyond_durable_) return Room::kSegment;
@@ -84,8 +84,12 @@ DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
   const std::uint64_t backlog =
       domain.log_head.load(std::memory_order_relaxed) - s.durable_position.load(std::memory_order_acquire);
   if (backlog > kBacklogPages || (backlog != 0 && backlog + writes > kLogEntries)) return Room::kFlush;
-  if (lower_ != nullptr) return reserve(plan_.total_bytes(), end) ? Room::kYes : Room::kFile;
   const std::uint64_t clock = domain.clock.load(std::memory_order_relaxed);
+  if (lower_ != nullptr) {
+    if (!reserve(plan_.total_bytes(), end)) return Room::kFile;
+    s.keep_upper(plan_.total_bytes(), clock + 1);
+    return Room::kYes;
+  }
   *end = plan_.end_behind(s.append_lsn[clock & 1].load(std::memory_order_relaxed), s.file_bytes);
   return *end <= s.ready_lsn.load(std::memory_order_acquire) ? Room::kYes : Room::kFile;
 }
@@ -358,6 +362,7 @@ void DurableLog::follow(std::uint32_t event) noexcept {
 bool DurableLog::sleep(std::uint32_t event, long timeout_ns) noexcept {
   LogState &s = state();
   s.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  step(Step::kGapLogFollow);
   const bool timed_out =
       s.event.load(std::memory_order_seq_cst) == event && platform::futex_wait(s.event, event, timeout_ns);
   s.sleepers.fetch_sub(1, std::memory_order_relaxed);

@@ -53,9 +53,9 @@ class DurableLog {
   enum class Room : std::uint8_t { kYes, kFlush, kFile, kSegment, kFailed };
   // REQUIRES the domain lock: may the planned commit be published now? *end: where the log will end. kYes reserves the room.
   [[nodiscard]] Room room(std::size_t writes, storage::Lsn *end) const noexcept;
-  // The planned commit aborts after kYes.
+  // The planned commit aborts after kYes. REQUIRES the domain lock.
   void give_room_back() noexcept {
-    if (lower_ != nullptr) give_back(plan_.total_bytes());
+    if (lower_ != nullptr) state().give_back_upper();
   }
   // Without the domain lock: does what room() asks for.
   [[nodiscard]] Errc make_room(Room room, storage::Lsn end) noexcept;

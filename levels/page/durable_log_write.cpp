@@ -60,6 +60,7 @@ Errc DurableLog::write_published() noexcept {
     writer_.announce();  // its writer died first
     if (lower_ != nullptr) lower_->forget(at.line);
   }
+  if (lower_ != nullptr) s.give_back_batch();
   storage::LogCut cut{};
   if (const Errc error = plan_cut(at, &cut); error != Errc::kOk) return fail_log(error);
   if (at.clock == cut.clock && at.line >= cut.line) return Errc::kOk;
@@ -67,10 +68,6 @@ Errc DurableLog::write_published() noexcept {
   batch_start_ = writer_.end();
   batch_commits_ = batch_bytes_ = 0;
   cannot_note_ = false;
-  if (platform::is_planted(platform::Planted::kAcknowledgeBeforeSync)) {
-    s.durable_line.store(cut.line, std::memory_order_release);
-    s.durable_clock.store(cut.clock, std::memory_order_release);
-  }
   while (has_upper(at, cut) || next_lower_ < lower_commits_.size()) {
     if (const Errc error = append_next(cut, &at); error != Errc::kOk) return fail_log(error);
     if (writer_.end() - batch_start_ < kBatchBytes) continue;
@@ -128,11 +125,15 @@ Errc DurableLog::append_next(const storage::LogCut &cut, storage::FlushPoint *at
 }
 
 Errc DurableLog::finish_batch(const storage::FlushPoint &at) noexcept {
+  if (platform::is_planted(platform::Planted::kAcknowledgeBeforeSync)) {
+    state().durable_line.store(at.line, std::memory_order_release);
+    state().durable_clock.store(at.clock, std::memory_order_release);
+  }
   if (writer_.end() != batch_start_)
     if (const Errc error = timed_write(); error != Errc::kOk) return error;
-  writer_.publish(at, batch_commits_);
+  writer_.publish(at, batch_commits_, batch_bytes_);
   if (lower_ != nullptr) {
-    give_back(batch_bytes_);  // after durable_lsn: see reserve()
+    state().give_back_batch();  // after durable_lsn: see reserve()
     lower_->forget(at.line);
   }
   batch_start_ = writer_.end();
@@ -252,7 +253,7 @@ Errc DurableLog::write_open(const storage::OpenPayloadV1 &open) noexcept {
   if (const Errc error = writer_.append_open(at.stamp(), platform::wall_clock_ns(), open); error != Errc::kOk)
     return error;
   if (const Errc error = writer_.write(); error != Errc::kOk) return error;
-  writer_.publish(at, 0);
+  writer_.publish(at, 0, 0);
   return Errc::kOk;
 }
 

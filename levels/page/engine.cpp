@@ -40,6 +40,7 @@ Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
       tree_(memory, slot, ConsistencyTree::Role::kKeepsSlots),
       accesses_(memory, slot),
       views_(std::make_unique<View[]>(storage::kSegmentsMax)) {
+  mapped_.reserve(storage::kSegmentsMax);  // map() has nowhere to throw to
   instance_ = self().incarnation.load(std::memory_order_relaxed)
               << 32;  // numbers never repeat in the domain, whoever had the slot before
   engines_here_.fetch_add(1, std::memory_order_relaxed);

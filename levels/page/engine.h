@@ -47,7 +47,7 @@ struct View {
   std::uint64_t bytes = 0;
   LocalPage *pages = nullptr;
   ReservedArray pages_memory;
-  ReservedArray open_blocks;  // with a level below: a byte per block, 1: accessible but for guards, 2: page by page
+  ReservedArray open_blocks;  // with a level below: a byte per block, 0 or Engine::kAllOfIt, kPageByPage
 };
 
 class Engine {
@@ -198,7 +198,8 @@ class Engine {
   void note_segments() noexcept;
   [[nodiscard]] bool knows_too_little() const noexcept;
   void open_closed(View &view, PageId page, std::uint64_t page_count) noexcept;
-  [[nodiscard]] std::uint64_t end_of_own_pages(const View &view, std::uint64_t first, std::uint64_t end) const noexcept;
+  [[nodiscard]] bool is_in_use(const View &view, std::uint64_t index) const noexcept;
+  [[nodiscard]] std::uint64_t end_of_unused(const View &view, std::uint64_t first, std::uint64_t end) const noexcept;
   [[nodiscard]] bool open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept;
   [[nodiscard]] bool open_block_without_area(View &view, std::uint64_t block) noexcept;
   void take_ahead(View &view, PageId page) noexcept;
@@ -208,6 +209,7 @@ class Engine {
   void list_as(PageId page, PageState state) noexcept;
   [[nodiscard]] bool open_page(View &view, PageId page, bool is_write) noexcept;
   [[nodiscard]] bool open_block(View &view, PageId page) noexcept;
+  void protect_stand_ins() noexcept;
   [[nodiscard]] bool needs_versions(PageId page) const noexcept;
   [[nodiscard]] bool read_versions(PageId page, std::uint32_t *twin) noexcept;
   void read_snapshot(PageId page, std::byte *to) noexcept;
@@ -291,6 +293,8 @@ class Engine {
   static constexpr std::uint64_t kFollowMax = 1u << 16;
 
   static constexpr std::uint64_t kBlockPages = 512;  // one page table
+  // In View::open_blocks: the block is accessible but for guards; its pages are opened one by one, and not guarded but inaccessible otherwise.
+  static constexpr std::byte kAllOfIt{1}, kPageByPage{2};
   static constexpr PageId kNoHole{~0ull};
   static constexpr std::uint32_t kSteadyEnds = 2;  // one may be chance; a short hot phase should gain, too
 

@@ -96,7 +96,9 @@ void Engine::note_segments() noexcept {
 void Engine::announce_snapshot(std::uint64_t clock) noexcept {
   if (lower_ != nullptr)
     self().line_pin.store(lower_->clock(), std::memory_order_relaxed);  // the pin's store orders it
+  step(Step::kGapBeginLinePin);
   self().pin.store(clock, std::memory_order_seq_cst);
+  step(Step::kGapBeginAnnounced);
   if (lower_ != nullptr) line_snapshot_ = lower_->clock();
 }
 
@@ -120,9 +122,11 @@ bool Engine::pin_without_lock() noexcept {
       if (follow && !foreign_commits_are_elsewhere(clock, &position)) return false;
       if (!follow) position = std::max(position, published);
     }
+    step(Step::kGapBeginLooked);
     // seq_cst store, then seq_cst load: see consistency_tree.h. Who reads pins after a later commit finds ours.
     announce_snapshot(clock);
-    if (state.clock.load(std::memory_order_seq_cst) == clock) {
+    if (state.clock.load(std::memory_order_seq_cst) == clock ||
+        platform::is_planted(platform::Planted::kBeginLooksOnce)) {
       snapshot_ = synced_ = kept_synced_ = clock;
       synced_position_ = position;
       if (follow) follow_needed_ = false;

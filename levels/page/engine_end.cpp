@@ -23,7 +23,9 @@ using storage::kNoPin;
 
 namespace {
 // What lacked room said so with a code alone, some of it in a handler: without words of its own the error would have those of an earlier one.
-Errc no_room(Errc error) noexcept { return platform::fail(error, "no room for the instance's versions"); }
+Errc no_room(Errc error) noexcept {
+  return error == Errc::kNotMapped ? error : platform::fail(error, "no room for the instance's versions");
+}
 
 // Comparing a kept page costs 0.07 us, copying it again after a drop 2 us: after 30 useless comparisons dropping was the better choice.
 constexpr std::uint8_t kUselessComparesMax = 30;
@@ -176,6 +178,7 @@ Errc Engine::allocate_blocks() noexcept {
                           writes_[dense].page < storage::page_id(segment, storage::PageIndex{large_end});
     const std::uint64_t block = is_dense ? kLargeBlockPages : kSmallBlockPages;
     const std::uint64_t usable = memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
+    if (index >= usable) return memory_.fail_behind_end(writes_[i].page);
     const std::uint64_t first = index / block * block;
     std::uint64_t count = std::min(block, usable - first);
     PageId first_page = storage::page_id(segment, storage::PageIndex{first});

@@ -30,45 +30,52 @@ bool open_guarded(std::byte *begin, std::uint64_t bytes) noexcept {
 
 }  // namespace
 
-// Behind the pages from `first` on that no memory stands in for; at most `end`.
-std::uint64_t Engine::end_of_own_pages(const View &view, std::uint64_t first, std::uint64_t end) const noexcept {
-  if (standing_in_.empty()) return end;
-  while (first < end && (local(page_id(view.segment, PageIndex{first})).lists & kStandsIn) == 0) ++first;
+// Does a guard take something there? What stands in for a page, of which a query's may be read alone; or the page, where its block is open page by page.
+bool Engine::is_in_use(const View &view, std::uint64_t index) const noexcept {
+  const LocalPage &l = view.pages[index];
+  if ((l.lists & kStandsIn) != 0) return true;
+  return view.open_blocks.base()[index / kBlockPages] == kPageByPage && !is_closed(l) && l.state != PageState::kGuarded;
+}
+
+// Behind the pages from `first` on that nobody uses; at most `end`.
+std::uint64_t Engine::end_of_unused(const View &view, std::uint64_t first, std::uint64_t end) const noexcept {
+  if (standing_in_.empty() && !any_protected_) return end;
+  while (first < end && !is_in_use(view, first)) ++first;
   return first;
 }
 
-// Accessible but for guards. False: as they were. REQUIRES: all of them are closed. What stands in for a page stays: a guard would take it, and a
-// query's may be read alone.
+// Accessible but for guards. False: as they were. REQUIRES: none of them is open, but for some page by page. What is in use stays as it is.
 bool Engine::open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept {
   const std::uint64_t begin = first * kBlockPages;
   const std::uint64_t end = std::min(behind * kBlockPages, view.bytes / kPageBytes);
   std::uint64_t at = begin;
   while (at < end) {
-    const std::uint64_t own_end = end_of_own_pages(view, at, end);
-    if (own_end != at && !open_guarded(view.base + at * kPageBytes, (own_end - at) * kPageBytes)) break;
-    at = own_end + 1;
+    const std::uint64_t unused_end = end_of_unused(view, at, end);
+    if (unused_end != at && !open_guarded(view.base + at * kPageBytes, (unused_end - at) * kPageBytes)) break;
+    at = unused_end + 1;
   }
   if (at < end) {
     for (std::uint64_t opened = begin; opened < at;) {
-      const std::uint64_t own_end = end_of_own_pages(view, opened, at);
-      mprotect(view.base + opened * kPageBytes, (own_end - opened) * kPageBytes, PROT_NONE);
-      opened = own_end + 1;
+      const std::uint64_t unused_end = end_of_unused(view, opened, at);
+      mprotect(view.base + opened * kPageBytes, (unused_end - opened) * kPageBytes, PROT_NONE);
+      opened = unused_end + 1;
     }
     return false;
   }
-  std::fill(view.open_blocks.base() + first, view.open_blocks.base() + behind, std::byte{1});
+  std::fill(view.open_blocks.base() + first, view.open_blocks.base() + behind, kAllOfIt);
   return true;
 }
 
-// With everything up to the next open block it becomes one area with that, where vm.max_map_count allows no area more. Where none is open: with
-// the view's beginning, which takes one area, or with all of it, which takes none. The guards of a block take a page of page table.
+// With everything up to the next open block it becomes one area with that, where vm.max_map_count allows no area more (not so with one that is open
+// page by page). Where none is open: with the view's beginning, which takes one area, or with all of it, which takes none. The guards of a block take
+// a page of page table.
 bool Engine::open_block_without_area(View &view, std::uint64_t block) noexcept {
   const std::byte *const is_open = view.open_blocks.base();
   const std::uint64_t count = (view.bytes / kPageBytes + kBlockPages - 1) / kBlockPages;
   for (std::uint64_t distance = 1; distance < count; ++distance) {
-    if (block >= distance && is_open[block - distance] != std::byte{0})
+    if (block >= distance && is_open[block - distance] == kAllOfIt)
       return open_blocks(view, block - distance + 1, block + 1);
-    if (block + distance < count && is_open[block + distance] != std::byte{0})
+    if (block + distance < count && is_open[block + distance] == kAllOfIt)
       return open_blocks(view, block, block + distance);
   }
   return open_blocks(view, 0, block + 1) || open_blocks(view, 0, count);
@@ -83,14 +90,18 @@ void Engine::remove_guards(PageId first, std::uint64_t page_count) noexcept {
 // REQUIRES: the pages lie in one block.
 void Engine::open_closed(View &view, PageId page, std::uint64_t page_count) noexcept {
   const std::uint64_t block = static_cast<std::uint64_t>(page_index(page)) / kBlockPages;
-  if (view.open_blocks.base()[block] == std::byte{0} && !open_blocks(view, block, block + 1) &&
-      !open_block_without_area(view, block)) {
-    view.open_blocks.base()[block] =
-        std::byte{2};  // page by page: guards for all of it would take what is stored there
+  std::byte &is_open = view.open_blocks.base()[block];
+  if (is_open == std::byte{0} && !open_blocks(view, block, block + 1) && !open_block_without_area(view, block)) {
+    is_open = kPageByPage;
     any_protected_ = true;
   }
-  remove_guards(page, page_count);
-  if (any_protected_ && mprotect(address_of(page), page_count * kPageBytes, PROT_READ | PROT_WRITE) != 0)
+  const auto open_pages = [&] {
+    remove_guards(page, page_count);
+    return !any_protected_ || mprotect(address_of(page), page_count * kPageBytes, PROT_READ | PROT_WRITE) == 0;
+  };
+  // Among open pages they take no area.
+  const auto open_around = [&] { return open_blocks(view, block, block + 1) || open_block_without_area(view, block); };
+  if (!open_pages() && !(is_open == kPageByPage && open_around() && open_pages()))
     platform::write_sentence("tmh: mprotect refused a page (vm.max_map_count) at",
                              reinterpret_cast<std::uintptr_t>(address_of(page)));
 }
@@ -200,6 +211,11 @@ std::uint64_t Engine::block_pages() const noexcept {
   return 4096;
 }
 
+// A query's stores to what stands in for a page must be seen: nobody compares that at the end.
+void Engine::protect_stand_ins() noexcept {
+  for (const PageId page : standing_in_) mprotect(address_of(page), kPageBytes, PROT_READ);
+}
+
 // False: not even the whole view can be opened.
 bool Engine::open_block(View &view, PageId page) noexcept {
   const std::uint64_t usable = memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
@@ -222,6 +238,7 @@ bool Engine::open_block(View &view, PageId page) noexcept {
         reinterpret_cast<std::uintptr_t>(address_of(page)));
     return false;
   }
+  if (query_) protect_stand_ins();
   const PageId first_page = page_id(view.segment, PageIndex{first});
   register_access(first_page, count, true);  // stores inside the block will not be seen one by one
   for (std::uint64_t i = 0; i < count; ++i) {

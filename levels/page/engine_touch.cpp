@@ -130,7 +130,9 @@ void Engine::fail_instance(AbortCause cause, Errc error) noexcept {
 bool Engine::needs_versions(PageId page) const noexcept {
   // Without the lock: 0 is final for this snapshot, because versions stamped <= snapshot only ever disappear into home.
   // acquire: pairs with the release in unlink(), so that home's lines are seen.
-  return memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
+  const bool has_version = memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
+  step(Step::kGapTouchLooked);
+  return has_version;
 }
 
 // True when home is not what the snapshot reads: *twin then holds the page, unless there is no twin left. Nothing but reading happens under
@@ -313,8 +315,15 @@ void Engine::populate(PageId first, std::uint64_t page_count, bool is_write) noe
 
 void Engine::note_page(PageId page, PageKind kind) noexcept {
   LocalPage &l = local(page);
-  // Closed: its guard, which page tables tell as something swapped out; behind the end of the file there are such pages, too.
-  if (l.state == PageState::kPrivate || l.state == PageState::kGuarded || is_closed(l)) return;
+  if (l.state == PageState::kPrivate || l.state == PageState::kGuarded) return;
+  if (is_closed(l)) {
+    // Its guard, which page tables tell as something swapped out; behind the end of the file there are such pages, too.
+    if (silent() || kind == PageKind::kAbsent) return;
+    // Where all of a view is open, and its segment has grown, nobody took it from the level below first. The next attempt will.
+    undone_.push(page);
+    if (!query_) fail_instance(AbortCause::kValidation);
+    return;
+  }
   // kAbsent here: touched, and reclaimed since. It was read, so it belongs to the read set.
   list_as(page, kind == PageKind::kPrivate ? PageState::kPrivate : PageState::kFile);
 }

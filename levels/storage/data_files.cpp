@@ -19,12 +19,17 @@ using platform::DiskFile;
 using platform::fail;
 using platform::fail_errno;
 
-DataFiles::DataFiles(std::string folder, const ControlFile &control)
+std::string data_file_path(const std::string &folder, const SegmentRecordV1 &record) {
+  return record.name[0] == '/' ? std::string(record.name) : folder + "/" + record.name;
+}
+
+DataFiles::DataFiles(std::string folder, const ControlFile &control, bool may_grow)
     : folder_(std::move(folder)), control_(control), targets_(kSegmentsMax) {
   for (std::size_t i = 0; i < kSegmentsMax; ++i) {
     const SegmentRecordV1 &record = control.segments[i];
     if (record.state == 0) continue;
     targets_[i].page_count = record.size_bytes / kPageBytes;
+    targets_[i].page_limit = (may_grow ? record.max_bytes : record.size_bytes) / kPageBytes;
     targets_[i].offset_bytes = record.offset_bytes;
   }
 }
@@ -39,11 +44,17 @@ bool DataFiles::note(PageId page) {
   if (segment_number(page) >= kSegmentsMax) return false;
   Target &target = targets_[segment_number(page)];
   const auto index = static_cast<std::uint64_t>(page_index(page));
-  if (index >= target.page_count) return false;
+  if (index >= target.page_limit) return false;
+  target.page_count = std::max(target.page_count, index + 1);
   if (index / 64 >= target.noted.size())  // grown by doubling; a terabyte's bits are 32 MiB
     target.noted.resize(std::min(target.page_count / 64 + 1, std::max(index / 64 + 1, 2 * target.noted.size())));
   target.noted[index / 64] |= std::uint64_t{1} << (index % 64);
   return true;
+}
+
+std::uint64_t DataFiles::bytes_to_grow_to(std::uint32_t segment) const noexcept {
+  const std::uint64_t bytes = targets_[segment].page_count * kPageBytes;
+  return bytes > control_.segments[segment].size_bytes ? bytes : 0;
 }
 
 Errc DataFiles::open() noexcept {
@@ -55,7 +66,7 @@ Errc DataFiles::open() noexcept {
 }
 
 Errc DataFiles::open(Target *target, const SegmentRecordV1 &record) noexcept {
-  const std::string path = record.name[0] == '/' ? std::string(record.name) : folder_ + "/" + record.name;
+  const std::string path = data_file_path(folder_, record);
   if (const Errc error = target->file.open(path, DiskFile::Mode::kReadWrite); error != Errc::kOk) return error;
   if (!target->file.is_whole(record.offset_bytes + record.size_bytes))
     return fail(Errc::kFileShrunk, path + " is shorter than its segment");

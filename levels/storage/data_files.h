@@ -20,16 +20,20 @@
 
 namespace tmh::storage {
 
+[[nodiscard]] std::string data_file_path(const std::string &folder, const SegmentRecordV1 &record);
+
 class DataFiles {
  public:
-  // control outlives this object.
-  DataFiles(std::string folder, const ControlFile &control);
+  // control outlives this object. may_grow: pages behind a segment's end, up to its largest size, are noted, too.
+  DataFiles(std::string folder, const ControlFile &control, bool may_grow);
   DataFiles(const DataFiles &) = delete;
   DataFiles &operator=(const DataFiles &) = delete;
   ~DataFiles();
 
   // False: the domain has no such page.
   [[nodiscard]] bool note(PageId page);
+  // What a segment must have before open(), for what was noted. 0: what it has.
+  [[nodiscard]] std::uint64_t bytes_to_grow_to(std::uint32_t segment) const noexcept;
   // Only what was noted is opened, and mapped from the first noted page to the last.
   [[nodiscard]] Errc open() noexcept;
   [[nodiscard]] bool is_mapped(PageId page) const noexcept {
@@ -52,6 +56,7 @@ class DataFiles {
  private:
   struct Target {                      // of one segment
     std::uint64_t page_count = 0;      // of the segment; 0: there is none
+    std::uint64_t page_limit = 0;      // that may be noted
     std::uint64_t offset_bytes = 0;    // of the segment in its file
     std::vector<std::uint64_t> noted;  // bit per page
     platform::DiskFile file;

@@ -90,8 +90,12 @@ struct HeapCensus {
 // The cell of the root `name`, made with value zero on first use. type_bytes 0 makes no claim. Null sets *why:
 // kBadArgument (name empty, longer than 47 bytes, or with a zero byte in it), kRootMismatch (exists with another
 // type_bytes), kSegmentFull, kCorrupt.
-[[nodiscard]] void **heap_root_cell(HeapContext &context, std::string_view name, std::uint64_t type_bytes,
-                                    Errc *why) noexcept;
+// claim: kLater: a cell that is made now claims no size before heap_claim_root().
+enum class RootClaim : std::uint8_t { kNow, kLater };
+[[nodiscard]] void **heap_root_cell(HeapContext &context, std::string_view name, std::uint64_t type_bytes, Errc *why,
+                                    RootClaim claim = RootClaim::kNow) noexcept;
+// From here on its name is of objects of this size. REQUIRES: a cell that heap_root_cell() has returned for that size.
+void heap_claim_root(void **cell, std::uint64_t type_bytes) noexcept;
 
 // Page-level totals. Reads the pages of the map and of all arenas: in an instance, it conflicts with many others.
 struct HeapStats {

@@ -45,7 +45,8 @@ Errc append_page(HeapContext &context, RootPageV1 *last, HeapPage *added) noexce
   return Errc::kOk;
 }
 
-Errc find_or_add(HeapContext &context, std::string_view name, std::uint64_t type_bytes, RootV1 **found) noexcept {
+Errc find_or_add(HeapContext &context, std::string_view name, std::uint64_t type_bytes, RootClaim claim,
+                 RootV1 **found) noexcept {
   HeapPage at = kFirstRootPage + root_chain_of(name);
   for (std::uint32_t depth = 0; depth < kRootChainPagesMax; ++depth) {
     const HeapPages pages(context.base, context.size_bytes);
@@ -57,7 +58,7 @@ Errc find_or_add(HeapContext &context, std::string_view name, std::uint64_t type
       return claims_differ ? Errc::kRootMismatch : Errc::kOk;
     }
     if (entry != nullptr) {
-      write_root(entry, name, type_bytes);
+      write_root(entry, name, claim == RootClaim::kNow ? type_bytes : 0);
       *found = entry;
       return Errc::kOk;
     }
@@ -74,14 +75,20 @@ Errc find_or_add(HeapContext &context, std::string_view name, std::uint64_t type
 
 }  // namespace
 
-void **heap_root_cell(HeapContext &context, std::string_view name, std::uint64_t type_bytes, Errc *why) noexcept {
+void **heap_root_cell(HeapContext &context, std::string_view name, std::uint64_t type_bytes, Errc *why,
+                      RootClaim claim) noexcept {
   if (name.empty() || name.size() > kRootNameBytesMax || name.find('\0') != std::string_view::npos) {
     *why = Errc::kBadArgument;
     return nullptr;
   }
   RootV1 *entry = nullptr;
-  *why = find_or_add(context, name, type_bytes, &entry);
+  *why = find_or_add(context, name, type_bytes, claim, &entry);
   return *why == Errc::kOk ? reinterpret_cast<void **>(&entry->cell) : nullptr;
+}
+
+void heap_claim_root(void **cell, std::uint64_t type_bytes) noexcept {
+  constexpr std::size_t kBack = offsetof(RootV1, cell) - offsetof(RootV1, type_bytes);
+  std::memcpy(reinterpret_cast<std::byte *>(cell) - kBack, &type_bytes, sizeof type_bytes);
 }
 
 }  // namespace tmh::storage

@@ -19,7 +19,7 @@
 namespace tmh::storage {
 
 inline constexpr std::uint64_t kLogStateMagic = 0x3130'5453'474f'4c54ull;  // "TLOGST01"
-inline constexpr std::uint32_t kLogStateVersion = 8;
+inline constexpr std::uint32_t kLogStateVersion = 9;
 inline constexpr std::uint32_t kLogCpus = 64;  // processors told apart; more share entries
 
 // Everything before it is durable.
@@ -75,15 +75,48 @@ struct alignas(64) LogState {
   std::atomic<std::uint64_t> checkpoint_lsn;  // of tmh.checkpoint
   std::atomic<std::uint64_t> checkpoint_ns;   // coarse_ns() of the last one, or of the last attempt
   std::atomic<std::uint64_t> reusable_below;  // log files with a smaller index may be made into new ones
-  // With a level below, instead of append_lsn: bytes of commits that are, or are about to be, published and are not in the log. A death
-  // between the two leaves its one commit's bytes in it until all have closed: log files come that much earlier, and deaths add up.
+  // With a level below, instead of append_lsn: bytes of commits that are, or are about to be, published and are not in the log. Too many cost log
+  // files that come earlier; too few, a log without room. So what is taken out is first said to be nobody's, and a death in between leaves it there.
   alignas(64) std::atomic<std::uint64_t> pending_bytes;
+  // Under the domain lock: those of the commit that its holder is about to publish with this timestamp of the level above.
+  std::uint64_t upper_stamp, upper_bytes;
+  // Under `lock`: those of the commits in a write, as `point`; and of which write they were taken out last.
+  std::uint64_t batch_bytes[2], taken_out;
   alignas(64) LogTotals totals[2];  // as `point`
   std::atomic<std::uint64_t> checkpoints, files_made;
   alignas(64) std::atomic<std::uint32_t> handover;   // log_handover.h, as what follows: hints
   std::atomic<std::uint32_t> write_ns_on[kLogCpus];  // how long writes take that begin on a processor; 0: not known
   alignas(64) std::atomic<std::uint64_t> handovers;  // a total
   alignas(64) DataSyncs data_syncs;
+
+  // REQUIRE the domain lock. The room of the commit that its holder is about to publish; who inherits the lock gives back what he finds not
+  // published. Each store comes before the next also where death is in between.
+  void keep_upper(std::uint64_t bytes, std::uint64_t stamp) noexcept {
+    upper_bytes = 0;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    upper_stamp = stamp;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    upper_bytes = bytes;
+  }
+  void give_back_upper() noexcept {
+    const std::uint64_t bytes = upper_bytes;
+    upper_bytes = 0;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    pending_bytes.fetch_sub(bytes, std::memory_order_release);
+  }
+  void give_back_of_dead(std::uint64_t clock) noexcept {
+    if (clock < upper_stamp) give_back_upper();
+  }
+
+  // REQUIRES `lock`. Of the write that counts, also for a writer that died before it did.
+  void give_back_batch() noexcept {
+    const std::uint64_t now = flushes.load(std::memory_order_relaxed);
+    if (taken_out == now) return;
+    taken_out = now;
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: they stay reserved
+    // release: whoever sees it sees durable_lsn behind these commits
+    pending_bytes.fetch_sub(batch_bytes[now & 1], std::memory_order_release);
+  }
 
   [[nodiscard]] std::uint64_t commits_written() const noexcept {
     // acquire: pairs with the release in LogWriter::publish(), as for whoever inherits the lock

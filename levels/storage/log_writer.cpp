@@ -173,10 +173,11 @@ void LogWriter::count(std::uint64_t flushes, std::uint64_t commits) noexcept {
   store(&after.empty_flushes, before.empty_flushes, end_ == start_ ? 1 : 0);
 }
 
-void LogWriter::publish(FlushPoint point, std::uint64_t commits) noexcept {
+void LogWriter::publish(FlushPoint point, std::uint64_t commits, std::uint64_t reserved_bytes) noexcept {
   const std::uint64_t flushes = state_->flushes.load(std::memory_order_relaxed) + 1;
   point.lsn = end_;
   state_->point[flushes & 1] = point;
+  state_->batch_bytes[flushes & 1] = reserved_bytes;
   std::memcpy(tails_ + (flushes & 1) * kLogBlockBytes, buffer_.get(), end_ - block_);
   count(flushes, commits);
   step(Step::kLogPointFilled);

@@ -55,8 +55,8 @@ class LogWriter {
   [[nodiscard]] Errc append_open(std::uint64_t stamp, std::uint64_t time_ns, const OpenPayloadV1 &payload) noexcept;
   // Makes everything appended durable.
   [[nodiscard]] Errc write() noexcept;
-  // Publishes it: everything before the point is durable; its LSN is filled in.
-  void publish(FlushPoint point, std::uint64_t commits) noexcept;
+  // Publishes it: everything before the point is durable; its LSN is filled in. reserved_bytes: with a level below, of its commits.
+  void publish(FlushPoint point, std::uint64_t commits, std::uint64_t reserved_bytes) noexcept;
   // What publish() does last: tells of the point that counts. Also for a writer that died before it did.
   void announce() noexcept;
   // The last write() failed because this process could not open the log file that is there, or may not write so far into it: others may write on.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "levels/storage/data_files.h"
+#include "levels/storage/heap_layout.h"
 #include "levels/storage/log_reader.h"
 #include "levels/storage/replay.h"
 #include "platform/failure.h"
@@ -80,7 +81,8 @@ class Recovery {
         from_(checkpoint->current()),
         log_{{from_.domain_id[0], from_.domain_id[1]}, from_.log_file_bytes},
         source_(folder, options.log_folder, log_),
-        files_(folder, control),
+        control_(control),
+        files_(folder, control, options.grow != nullptr),
         progress_(options),
         report_(report) {}
 
@@ -116,7 +118,10 @@ class Recovery {
   }
   [[nodiscard]] Errc find_held_end(Lsn *end);
   [[nodiscard]] Errc look_for_opening(Lsn end, Lsn *previous_end);
+  [[nodiscard]] Errc no_such_page(const RecordView &record, PageId page) const;
   [[nodiscard]] Errc store();
+  [[nodiscard]] Errc grow_segments() const;
+  [[nodiscard]] Errc grow_heaps() const;
   [[nodiscard]] Errc mark();
   [[nodiscard]] Errc mend_file(Lsn next_lsn);
   [[nodiscard]] Errc make_whole(const std::string &path, std::uint64_t index) const;
@@ -127,6 +132,7 @@ class Recovery {
   const CheckpointV1 from_;
   const LogIdentity log_;
   LogSource source_;
+  const ControlFile &control_;
   DataFiles files_;
   Progress progress_;
   Plan plan_;
@@ -213,11 +219,7 @@ Errc Recovery::check_record(const LogReader &reader, const RecordView &record) {
   PageDelta delta;
   if (record.kind() == RecordKind::kCommit || record.kind() == RecordKind::kPart) {
     while (cursor.next(&delta)) {
-      if (files_.note(delta.page)) continue;
-      return fail(Errc::kLogDamaged, "LSN " + std::to_string(record.header.lsn) + ": page " +
-                                         std::to_string(static_cast<std::uint64_t>(page_index(delta.page))) +
-                                         " of segment " + std::to_string(segment_number(delta.page)) +
-                                         " does not exist in this domain");
+      if (!files_.note(delta.page)) return no_such_page(record, delta.page);
     }
   }
   if (record.kind() == RecordKind::kPart || record.kind() == RecordKind::kFileEnd) return Errc::kOk;
@@ -226,6 +228,16 @@ Errc Recovery::check_record(const LogReader &reader, const RecordView &record) {
   plan_.end = record.end();
   plan_.generation = reader.generation();
   return Errc::kOk;
+}
+
+Errc Recovery::no_such_page(const RecordView &record, PageId page) const {
+  const std::uint64_t segment = segment_number(page);
+  const std::string at = "LSN " + std::to_string(record.header.lsn) + ": ";
+  if (options_.grow != nullptr && segment < kSegmentsMax && control_.segments[segment].state == 0)
+    return fail(Errc::kBadArgument, at + "segment " + std::to_string(segment) +
+                                        " was made after this backup, which can be brought to earlier moments only");
+  return fail(Errc::kLogDamaged, at + "page " + std::to_string(static_cast<std::uint64_t>(page_index(page))) +
+                                     " of segment " + std::to_string(segment) + " does not exist in this domain");
 }
 
 // What lies behind the end that the record names was undone by an earlier recovery of a point in time, or was a torn tail.
@@ -242,6 +254,7 @@ void Recovery::open_generation(const RecordView &record) {
 Errc Recovery::store() {
   const auto start = Clock::now();
   std::erase_if(plan_.spans, [](const LogSpan &span) { return span.from == span.to; });
+  if (const Errc error = grow_segments(); error != Errc::kOk) return error;
   if (const Errc error = files_.open(); error != Errc::kOk) return error;
   const unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
   ReplayCounts counts;
@@ -258,10 +271,39 @@ Errc Recovery::store() {
     report_->last_time_ns = counts.last_time_ns;
   }
   if (error != Errc::kOk) return error;
+  if (const Errc failed = grow_heaps(); failed != Errc::kOk) return failed;
   report_->apply_us = us_since(start);
   const auto stored = Clock::now();
   if (const Errc failed = files_.sync(); failed != Errc::kOk) return failed;
   report_->sync_us = us_since(stored);
+  return Errc::kOk;
+}
+
+Errc Recovery::grow_segments() const {
+  for (std::uint32_t i = 0; i < kSegmentsMax; ++i) {
+    const std::uint64_t bytes = files_.bytes_to_grow_to(i);
+    if (bytes == 0) continue;
+    if (const Errc error = options_.grow(i, bytes); error != Errc::kOk) return error;
+  }
+  return Errc::kOk;
+}
+
+// A heap knows how far it reaches, also where nobody has stored to its last pages.
+Errc Recovery::grow_heaps() const {
+  for (std::uint32_t i = 0; options_.grow != nullptr && i < kSegmentsMax; ++i) {
+    const SegmentRecordV1 &record = control_.segments[i];
+    if (record.state == 0 || record.layout != static_cast<std::uint32_t>(Layout::kHeap)) continue;
+    DiskFile file;
+    MapHeaderV1 map{};
+    std::size_t got = 0;
+    if (const Errc error = file.open(data_file_path(folder_, record), DiskFile::Mode::kRead); error != Errc::kOk)
+      return error;
+    const std::uint64_t at = record.offset_bytes + std::uint64_t{raw(kMapPage)} * kPageBytes;
+    if (const Errc error = file.read(at, &map, sizeof map, &got); error != Errc::kOk) return error;
+    const std::uint64_t bytes = std::uint64_t{map.top_page} * kPageBytes;
+    if (got != sizeof map || map.magic != kMapMagic || bytes <= record.size_bytes || bytes > record.max_bytes) continue;
+    if (const Errc error = options_.grow(i, bytes); error != Errc::kOk) return error;
+  }
   return Errc::kOk;
 }
 

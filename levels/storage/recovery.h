@@ -28,7 +28,9 @@ struct RecoveryOptions {
   Lsn until_lsn = ~0ull;                // point in time: stop before the first transaction whose record ends beyond
   std::uint64_t until_time_ns = ~0ull;  // or whose time is later (CLOCK_REALTIME)
   std::string log_folder;               // where archived log files lie; empty: the domain's folder only
-  unsigned threads = 0;                 // 0: as many as there are cores
+  // Makes a segment that long, durably. Set: data files are those of a backup, from before segments may have grown; not set: they have not.
+  std::function<Errc(std::uint32_t segment, std::uint64_t size_bytes)> grow;
+  unsigned threads = 0;  // 0: as many as there are cores
   // Called about every 100 ms once recovery has lasted 2 s; done and total in bytes of log. May be empty.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };

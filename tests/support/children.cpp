@@ -17,6 +17,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/stalls.h"
+
 // Counters of a coverage build are written at exit only, and a child leaves by _exit.
 extern "C" void __gcov_dump() __attribute__((weak));
 
@@ -44,6 +46,7 @@ FailureCounter *failures = nullptr;  // a child's
   testing::UnitTest::GetInstance()->listeners().Append(failures);
   int code = 0;
   try {
+    stall_if_asked();
     body();
   } catch (const std::exception &error) {
     std::printf("child %s (pid %d) threw: %s\n", name.c_str(), getpid(), error.what());

@@ -1,0 +1,36 @@
+// tests/support/history_run.h -- one run of several processes that do random transactions on a board, recorded and judged.
+// Shape:     a process sets the board up; `processes` others begin together; one looks at what they have left.
+// Source:    tests/support/workload.h says what is random, tests/history/checker.h what is right.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <tmh/options.hpp>
+
+#include "tests/history/checker.h"
+#include "tests/support/modes.h"
+
+namespace tmh::test {
+
+struct HistoryPlan {
+  Mode mode;
+  DomainOptions options;  // options_for(mode, a policy)
+  std::size_t processes = 3;
+  std::uint64_t steps = 300;     // transactions of each process
+  std::uint64_t first_seed = 1;  // of the first process; the others have the next ones
+  std::uint64_t stall_seed = 0;  // not 0: a random schedule (stalls.h)
+  std::uint32_t planted =
+      0;  // defects of platform::Planted, in the processes of the run; what they leave is looked at without
+};
+
+struct HistoryResult {
+  history::Verdict verdict;
+  std::uint64_t conflicts = 0, hardware_commits = 0, stalls = 0;
+  bool is_right = false;  // the history, and every invariant that an instance or the last look at the domain asserted
+};
+
+// What is wrong is printed; the test does not fail by it.
+[[nodiscard]] HistoryResult run_history(const HistoryPlan &plan);
+
+}  // namespace tmh::test
