@@ -101,6 +101,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   // retry.cpp. Also returns when another thread closes the domain. kNotMapped: it has unmapped what retry() waits for.
   [[nodiscard]] Errc await_change() noexcept;
   void count_sleep(const Slept &slept) noexcept;
+  // kLogFailed: nobody commits any more.
+  [[nodiscard]] Errc check_commits() const noexcept;
   // Those in retry(), to look again. REQUIRES that the domain's memory is mapped.
   void wake_sleepers() noexcept;
   [[nodiscard]] std::uint64_t collect() noexcept;

@@ -201,7 +201,8 @@ void HardwareLines::close_page(PageId page) noexcept {
   if (view == nullptr) return;
   view->is_open.base()[static_cast<std::uint64_t>(storage::page_index(page))] = std::byte{0};
   // Also when it was not open: a stray touch outside instances (a debugger's) may have mapped it.
-  platform::drop(view->view + storage::page_offset(page), kPageBytes);
+  // Who is refused that is refused opening as well.
+  (void)platform::drop(view->view + storage::page_offset(page), kPageBytes);
 }
 
 // Also when they are open already: the kernel may have taken a page back, or made it read-only to write it to its file. REQUIRES: in one block.
@@ -234,7 +235,7 @@ void HardwareLines::drop_neighbours(LineView &view, std::uint64_t page_index) no
   for (std::uint64_t i = 0; i < count; ++i) {
     const bool may_be_present = !known || kinds[i] != platform::PageKind::kAbsent;
     if (may_be_present && view.is_open.base()[first + i] == std::byte{0})
-      platform::drop(view.view + (first + i) * kPageBytes, kPageBytes);
+      (void)platform::drop(view.view + (first + i) * kPageBytes, kPageBytes);
   }
 }
 

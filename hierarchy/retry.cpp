@@ -55,6 +55,7 @@ LineReads::LineReads(const line::LineMemory &memory, std::span<const LineWord *c
 
 void LineReads::await_change(DomainImpl &domain, std::int64_t deadline_ns) const {
   bool is_unmapped = false;
+  Errc in_vain = Errc::kOk;
   const Slept slept = sleep_until(
       [&](Awaited *awaited) {
         if (domain.enter_lines() != Errc::kOk) return true;
@@ -67,12 +68,14 @@ void LineReads::await_change(DomainImpl &domain, std::int64_t deadline_ns) const
           else if (segment.is_changed(snapshot_))
             is_changed = true;
         }
+        if (!is_changed) in_vain = domain.check_commits();
         LineUsers::leave();
         if (is_changed) is_unmapped = false;  // perhaps it says that the other segment is gone
-        return is_changed || is_unmapped;
+        return is_changed || is_unmapped || in_vain != Errc::kOk;
       },
       deadline_ns);
   domain.count_sleep(slept);
+  check(in_vain);
   if (is_unmapped) check(fail_unmapped());
 }
 
@@ -88,6 +91,11 @@ void DomainImpl::count_sleep(const Slept &slept) noexcept {
 void DomainImpl::wake_sleepers() noexcept {
   memory_->state().changed.notify();
   if (lines_ != nullptr) lines_->memory().state().changed.notify();
+}
+
+// REQUIRES that the domain stays open.
+Errc DomainImpl::check_commits() const noexcept {
+  return durable_ == nullptr ? Errc::kOk : durable_->log().check_writable();
 }
 
 bool DomainImpl::are_mapped(const page::Engine::SegmentSet &wanted) const noexcept {
@@ -133,6 +141,7 @@ Errc DomainImpl::await_change() noexcept {
   }
   const std::uint64_t epoch = segments_epoch();
   bool is_unmapped = false;
+  Errc in_vain = Errc::kOk;
   constexpr std::int64_t kUnannouncedNsMax = 1'000'000;  // level 1 wakes those alone who have read there
   const Slept slept = sleep_until(
       [&](Awaited *awaited) {
@@ -144,6 +153,8 @@ Errc DomainImpl::await_change() noexcept {
           const bool has_moved = memory_->state().clock.load(std::memory_order_acquire) != seen;
           if (has_moved && (!by_retry || has_moved_at_pages(page_reads, seen))) return true;
           if (by_retry && has_moved_at_lines(page_reads)) return true;
+          in_vain = check_commits();
+          if (in_vain != Errc::kOk) return true;
         }
         // By hand it is not known what has been read: then any unmapping may have been its.
         if (!by_retry) return segments_epoch() != epoch;
@@ -153,6 +164,7 @@ Errc DomainImpl::await_change() noexcept {
       by_retry ? last_instance.deadline_ns : kNoDeadline,
       by_retry && page_reads.has_stand_ins ? kUnannouncedNsMax : kSleepNsMax);
   count_sleep(slept);
+  if (in_vain != Errc::kOk) return in_vain;
   // A close unmaps, too: then it is the next begin that says why it fails.
   return is_unmapped && usable() == Errc::kOk ? fail_unmapped() : Errc::kOk;
 }

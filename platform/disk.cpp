@@ -146,7 +146,8 @@ Errc DiskFile::write_back_gently(const std::atomic<bool> &hurry, std::uint64_t o
     at -= at % kPieceBytes;
     const std::uint64_t start = monotonic_ns();
     if (sync_file_range(fd_.get(), at, kPieceBytes, SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) != 0) {
-      const bool is_unable = errno == ESPIPE || errno == EINVAL || errno == ENOSYS;
+      const bool is_unable =
+          errno == ESPIPE || errno == EINVAL || errno == ENOSYS || errno == EPERM;  // EPERM: a sandbox
       return is_unable ? Errc::kOk : fail_errno(Errc::kIo, path_);
     }
     const std::uint64_t took = monotonic_ns() - start;

@@ -20,6 +20,7 @@
 #include <system_error>
 
 #include "platform/failure.h"
+#include "platform/page_tables.h"
 #include "platform/readahead.h"
 
 namespace tmh::platform {
@@ -189,7 +190,7 @@ Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::ui
     reserved_.reset(static_cast<std::atomic<std::uint64_t> *>(std::calloc(bytes_max / kReservedBytes / 64 + 1, 8)));
     if (reserved_ == nullptr) return fail(Errc::kOutOfMemory, path);
   }
-  void *at = mmap(nullptr, bytes_max, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
+  void *at = map_when_touched(nullptr, bytes_max, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
   base_ = static_cast<std::byte *>(at);
   bytes_max_ = bytes_max;

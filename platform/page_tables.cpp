@@ -60,6 +60,18 @@ Errc FaultAroundSwitch::switch_off(void *begin, std::uint64_t bytes) noexcept {
   return Errc::kOk;
 }
 
+// Locking brings nothing in that is inaccessible.
+void *map_when_touched(void *at, std::uint64_t bytes, int protection, int flags, int fd, std::int64_t offset) noexcept {
+  void *const mapped = mmap(at, bytes, PROT_NONE, flags, fd, offset);
+  if (mapped == MAP_FAILED) return MAP_FAILED;
+  munlock(mapped, bytes);
+  if (protection == PROT_NONE || mprotect(mapped, bytes, protection) == 0) return mapped;
+  const int why = errno;
+  munmap(mapped, bytes);
+  errno = why;
+  return MAP_FAILED;
+}
+
 bool guard_install(void *begin, std::uint64_t bytes) noexcept { return madvise(begin, bytes, kMadvGuardInstall) == 0; }
 bool guard_remove(void *begin, std::uint64_t bytes) noexcept { return madvise(begin, bytes, kMadvGuardRemove) == 0; }
 bool populate(void *begin, std::uint64_t bytes, bool for_writing) noexcept {
@@ -67,7 +79,10 @@ bool populate(void *begin, std::uint64_t bytes, bool for_writing) noexcept {
   return madvise(begin, bytes, for_writing ? kMadvPopulateWrite : kMadvPopulateRead) == 0;
 }
 void read_in(void *begin, std::uint64_t bytes) noexcept { madvise(begin, bytes, MADV_WILLNEED); }
-void drop(void *begin, std::uint64_t bytes) noexcept { madvise(begin, bytes, MADV_DONTNEED); }
+bool drop(void *begin, std::uint64_t bytes) noexcept {
+  constexpr int kMadvDontneedLocked = 24;  // Linux 5.18
+  return madvise(begin, bytes, MADV_DONTNEED) == 0 || madvise(begin, bytes, kMadvDontneedLocked) == 0;
+}
 
 PageMap::~PageMap() {
   if (fd_ >= 0) close(fd_);

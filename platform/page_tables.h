@@ -25,6 +25,11 @@ class FaultAroundSwitch {
   int fd_ = -1;
 };
 
+// mmap(2), and what is mapped comes into memory when it is touched, also in a process that has locked whatever it will map
+// (mlockall(MCL_FUTURE)): a view would be there altogether, copied, and what is only reserved would be taken. Async-signal-safe.
+[[nodiscard]] void *map_when_touched(void *at, std::uint64_t bytes, int protection, int flags, int fd,
+                                     std::int64_t offset) noexcept;
+
 // A guard makes the next touch of a page raise SIGSEGV and drops what was mapped there. False: not supported here.
 [[nodiscard]] bool guard_install(void *begin, std::uint64_t bytes) noexcept;
 [[nodiscard]] bool guard_remove(void *begin, std::uint64_t bytes) noexcept;
@@ -33,8 +38,9 @@ class FaultAroundSwitch {
 // Pages of a mapped file that are not in memory are read, all at once, as single pages (no large folios); nothing is mapped. A hint, for
 // mappings whose faults read nothing ahead.
 void read_in(void *begin, std::uint64_t bytes) noexcept;
-// Private copies in the range are discarded; the next touch maps the file's page again. Guards stay.
-void drop(void *begin, std::uint64_t bytes) noexcept;
+// Private copies in the range are discarded, those in locked memory (mlock(2)), too; the next touch maps the file's page again. Guards stay. False: not
+// all of them, and only mapping anew does it: locked before Linux 5.18, or a sandbox that refuses the advice.
+[[nodiscard]] bool drop(void *begin, std::uint64_t bytes) noexcept;
 
 enum class PageKind : std::uint8_t { kAbsent, kFile, kPrivate };
 // Kinds of `page_count` consecutive pages. False: /proc/self/pagemap cannot be read.

@@ -4,7 +4,9 @@
 //             (2) all files of a domain are for whom its control file is for, whatever umask their makers had.
 //             (3) a file size limit is the trouble of the process that has it, not its neighbours'. Blocked signals are nobody's.
 //             (4) a full disk is an error on file systems that copy on write, too.
-//             (5) where the kernel gives no more areas (vm.max_map_count) nothing is lost, and nothing goes unnoticed.
+//             (5) who drops privileges behind the open may use the domain in threads that begin later, too.
+//             (6) who no longer reaches the folder keeps nobody else from the log.
+//             (7) where the kernel gives no more areas (vm.max_map_count) nothing is lost, and nothing goes unnoticed.
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
@@ -357,6 +359,107 @@ TEST(HostilePlaces, ANewDomainIsOpenedOnASmallStack) {
     pthread_attr_destroy(&attributes);
   });
 }
+
+enum class Apart : std::uint8_t { kByRoot, kByRights, kByName };
+class NoLongerThere : public testing::TestWithParam<Apart> {};
+
+// In the next log file, which somebody else has made.
+TEST_P(NoLongerThere, KeepsNobodyElseFromTheLog) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to take another root directory, or become another user";
+  const TempFolder parent;
+  const std::string folder = parent / "domain", renamed = parent / "renamed";
+  DomainOptions options;
+  options.durability = Durability::kStrict;
+  options.log_file_bytes = 1u << 20;
+  const auto fill = [](const Domain &domain, const Segment &segment, std::uint64_t value) {
+    atomically(domain, [&] {
+      for (std::uint64_t page = 1; page < kPages; ++page)
+        for (std::uint64_t i = 0; i < kPageBytes / 8; ++i) (&word(segment, page))[i] = value + i;
+    });
+  };
+  const Shared<Turn> turn;
+  Children children;
+  const std::size_t apart = children.spawn("apart", [&] {
+    const Domain domain = Domain::open(folder, options);
+    const Segment segment = domain.map("a.db", raw());
+    atomically(domain, [&] { word(segment, 0) = 1; });
+    if (GetParam() == Apart::kByRoot) {
+      ASSERT_EQ(chroot((folder + "/..").c_str()), 0);
+    }
+    if (GetParam() == Apart::kByRights) {
+      ASSERT_EQ(setuid(65534), 0);
+    }
+    if (GetParam() == Apart::kByName) {
+      ASSERT_EQ(rename(folder.c_str(), renamed.c_str()), 0);
+    }
+    turn->reach(1);
+    turn->await(2);
+    EXPECT_THROW(atomically(domain, [&] { ++word(segment, 0); }), Error);
+    turn->reach(3);
+    turn->await(4);
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  });
+  expect_child("there", [&] {
+    turn->await(1);
+    const Domain domain = Domain::open(GetParam() == Apart::kByName ? renamed : folder, options);
+    const Segment segment = domain.map("a.db", raw());
+    for (std::uint64_t value = 1; value < 12; ++value) fill(domain, segment, value * 1000);  // 3 MiB
+    turn->reach(2);
+    turn->await(3);
+    fill(domain, segment, 77000);
+    domain.flush();
+    turn->reach(4);
+  });
+  EXPECT_TRUE(children.wait(apart).succeeded());
+}
+INSTANTIATE_TEST_SUITE_P(Ways, NoLongerThere, testing::Values(Apart::kByRoot, Apart::kByRights, Apart::kByName));
+
+class LaterThreads : public testing::TestWithParam<Levels> {};
+
+// A thread's faults are listed by a descriptor of its own, which the process may not open any more.
+TEST_P(LaterThreads, OfADaemonThatHasDroppedPrivilegesCanUseADomain) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  constexpr std::uint32_t kRounds = 3;
+  const MemoryFolder folder;
+  DomainOptions options;
+  options.levels = GetParam();
+  options.line = LineChoice::kSoftware;
+  const Shared<Turn> turn;
+  Children children;
+  const std::size_t neighbour = children.spawn("neighbour", [&] {
+    const Domain domain = Domain::open(folder.path(), options);
+    const Segment segment = domain.map("a.db", raw());
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      turn->await(2 * round + 1);
+      atomically(domain, [&] { ++word(segment, 5); });
+      turn->reach(2 * round + 2);
+    }
+  });
+  expect_child("daemon", [&] {
+    const Domain domain = Domain::open(folder.path(), options);
+    const Segment segment = domain.map("a.db", raw());
+    const auto add = [&] {
+      atomically(domain, [&] {
+        for (std::uint64_t page = 0; page < 64; ++page) ++word(segment, page);
+      });
+    };
+    add();
+    ASSERT_EQ(setgid(65534), 0);
+    ASSERT_EQ(setuid(65534), 0);
+    for (std::uint32_t round = 0; round < kRounds; ++round) {
+      add();
+      std::thread(add).join();
+      turn->reach(2 * round + 1);
+      turn->await(2 * round + 2);
+    }
+    query(domain, [&] {
+      for (std::uint64_t page = 0; page < 64; ++page)
+        EXPECT_EQ(word(segment, page), 2 * kRounds + 1 + (page == 5 ? kRounds : 0)) << page;
+    });
+  });
+  EXPECT_TRUE(children.wait(neighbour).succeeded());
+}
+INSTANTIATE_TEST_SUITE_P(Levels, LaterThreads, testing::Values(Levels::kPage, Levels::kHybrid));
 
 class BlockedSignals : public testing::TestWithParam<Tracking> {};
 

@@ -1,8 +1,8 @@
 // tests/retry_test.cpp -- retry() that nothing would wake, and what other threads take away while it sleeps.
 // Invariants: (1) an instance that has read nothing gets kNothingRead at once, whatever stays mapped from earlier ones. (2) who sleeps while another
-//             thread unmaps what it has read gets kNotMapped, while another thread closes the domain kNotInitialized. (3) no other unmapping is
-//             its business, nor one that a change which it has waited for announces. (4) retry_until() sleeps to its deadline at most, and a retry()
-//             after it without one. (5) who has been woken in vain looks again soon.
+//             thread unmaps what it has read gets kNotMapped, while another thread closes the domain kNotInitialized, when the log fails kLogFailed.
+//             (3) no other unmapping is its business, nor one that a change which it has waited for announces. (4) retry_until() sleeps to its deadline
+//             at most, and a retry() after it without one. (5) who has been woken in vain looks again soon.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -16,6 +16,7 @@
 #include <tmh/tmh.hpp>
 
 #include "hierarchy/retry.h"
+#include "platform/disk.h"
 #include "platform/event_count.h"
 #include "tests/support/children.h"
 #include "tests/support/stage.h"
@@ -45,8 +46,9 @@ constexpr Play kPlays[] = {{"lines", "never"},
 class RetryTest : public testing::TestWithParam<Play> {
  protected:
   // In a child: a sleeper that is never woken must not outlive the test.
-  void open() {
+  void open(Durability durability = Durability::kNone) {
     DomainOptions options;
+    options.durability = durability;
     options.levels = Levels::kHybrid;
     options.tracking = GetParam().tracking;
     options.thread_views = GetParam().views;
@@ -125,6 +127,27 @@ TEST_P(RetryTest, EndsWhenWhatItHasReadIsUnmapped) {
           if (one().load() + two().load() == 0) retry();
         },
         1, [&] { domain_.unmap(second_); }, Errc::kNotMapped);
+  });
+}
+
+int refuse_log_writes(const platform::DiskEvent &event) {
+  return event.op == platform::DiskOp::kWriteDurable ? EIO : 0;
+}
+
+TEST_P(RetryTest, EndsWhenTheLogFails) {
+  expect_child("is told", [&] {
+    open(Durability::kBuffered);
+    run_beside(
+        [&] {
+          if (one().load() == 0) retry();
+        },
+        runs_until_asleep(),
+        [&] {
+          platform::set_disk_hook(refuse_log_writes);
+          atomically(domain_, [&] { two() = two() + 1; });
+          EXPECT_THROW(domain_.flush(), Error);  // kIo, or kLogFailed when the housekeeper was first
+        },
+        Errc::kLogFailed);
   });
 }
 

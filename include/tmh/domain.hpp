@@ -221,7 +221,8 @@ void on_commit(std::function<void()> action);
 void on_abort(std::function<void()> action);
 // In the body of atomically() or query(): undoes it, sleeps until something that it has read has changed (by any process), and runs it again.
 // Ends the body by an exception that is no std::exception. Where it cannot be woken any more atomically() throws: Error(kNotInitialized) when
-// another thread closes the domain, kNotMapped when it unmaps a segment that the instance has read. An instance that has read nothing could sleep
+// another thread closes the domain, kNotMapped when it unmaps a segment that the instance has read, kLogFailed when the log could not be written, so
+// that nobody commits any more. An instance that has read nothing could sleep
 // only for ever: Error(kNothingRead). Level 2 with pages that stay mapped (-hot) runs the body once more at once, to learn what it reads.
 // Errors: kEndWithoutBegin; kNestedMisuse: irrevocable. Who sleeps is woken by the commit, and looks by itself, in the end ten times per
 // second: a committer that is killed may wake nobody. At level 2 the body also runs, to see, at any commit when it has read more than 16 pages, and

@@ -219,6 +219,12 @@ Errc DurableLog::wait_lower(std::uint64_t line) noexcept {
   return result;
 }
 
+Errc DurableLog::check_writable() const noexcept {
+  const std::uint32_t failed = state().error.load(std::memory_order_acquire);
+  if (failed == 0) return Errc::kOk;
+  return fail(Errc::kLogFailed, std::string("an earlier write failed: ") + message(static_cast<Errc>(failed)));
+}
+
 Errc DurableLog::flush_all() noexcept {
   const std::uint64_t line = line_clock();
   return flush(memory_.state().clock.load(std::memory_order_acquire), line);
@@ -227,8 +233,7 @@ Errc DurableLog::flush_all() noexcept {
 Errc DurableLog::flush(std::uint64_t stamp, std::uint64_t line) noexcept {
   LogState &s = state();
   while (!is_durable(stamp, line)) {
-    if (const std::uint32_t failed = s.error.load(std::memory_order_acquire); failed != 0)
-      return fail(Errc::kLogFailed, std::string("an earlier write failed: ") + message(static_cast<Errc>(failed)));
+    if (const Errc failed = check_writable(); failed != Errc::kOk) return failed;
     const std::uint32_t event = s.event.load(std::memory_order_seq_cst);
     if (!try_lock() && !take_over()) {
       follow(event);

@@ -77,6 +77,8 @@ class DurableLog {
   [[nodiscard]] Errc wait_lower(std::uint64_t line) noexcept;
   // Everything committed so far.
   [[nodiscard]] Errc flush_all() noexcept;
+  // kLogFailed: a write has failed, and nobody commits any more.
+  [[nodiscard]] Errc check_writable() const noexcept;
   [[nodiscard]] std::uint64_t line_clock() const noexcept { return lower_ == nullptr ? 0 : lower_->clock(); }
   [[nodiscard]] LowerLog *lower() const noexcept { return lower_; }
   [[nodiscard]] ChangedPages &changed() noexcept { return changed_; }

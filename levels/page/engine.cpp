@@ -57,6 +57,8 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
   }
   if (const Errc error = twins_.reserve(); error != Errc::kOk) return error;
   if (const Errc error = choose_tracking(wanted); error != Errc::kOk) return error;
+  kind_ = tracking_.tracking;
+  chose_freely_ = wanted == Tracking::kAuto;
   if (alone)
     if (const Errc error = memory_.reserve_links(); error != Errc::kOk) return error;
   lock();
@@ -115,6 +117,24 @@ Errc Engine::open_ring() noexcept {
   return ring.is_open() ? Errc::kOk : ring.open();
 }
 
+// A thread's faults may not be listed any more: the process has dropped its privileges since the open, or entered a sandbox. Where `auto` has chosen,
+// every touch raises SIGSEGV from here on, in all threads. REQUIRES: no instance is running.
+Errc Engine::give_up_kernel_tracking() noexcept {
+  if (kind_ != Tracking::kKernelHot || !chose_freely_) return Errc::kTrackingUnavailable;
+  std::string reason = "kernel tracking does not work here any more: " + platform::failure_detail();
+  vacate();
+  for (const std::uint32_t segment : mapped_) views_[segment].pages_memory.forget_from(0);  // guards are not listed
+  kind_ = Tracking::kSignalHot;
+  if (const Errc error = remap(); error != Errc::kOk) {
+    platform::write_sentence("tmh: a segment cannot be mapped again, for want of areas or memory; the first of them at",
+                             reinterpret_cast<std::uintptr_t>(views_[mapped_.front()].base));
+    std::abort();
+  }
+  later_tracking_ = {kind_, std::move(reason)};
+  report_.store(&later_tracking_, std::memory_order_release);
+  return Errc::kOk;
+}
+
 Errc Engine::open_kernel_tracking() noexcept {
   if (const Errc error = page_map_.open(); error != Errc::kOk) return error;
   if (const Errc error = open_ring(); error != Errc::kOk) return error;
@@ -130,8 +150,8 @@ Errc Engine::try_guards() noexcept {
     return platform::fail_errno(Errc::kTrackingUnavailable, "memfd_create of a trial's pages");
   void *shared =
       mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
-  void *view =
-      mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
+  void *view = platform::map_when_touched(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
   Errc result = Errc::kOk;
   if (shared == MAP_FAILED || view == MAP_FAILED)
     result = platform::fail_errno(Errc::kTrackingUnavailable, "mapping a trial's pages");

@@ -60,7 +60,8 @@ class Engine {
   // Chooses the tracking; kTrackingUnavailable when `wanted` is not permitted, kIo without descriptors, kBadTracking when it does not fit the detection.
   // alone: no other participant is alive.
   [[nodiscard]] Errc start(Tracking wanted, bool alone) noexcept;
-  [[nodiscard]] const TrackingReport &tracking() const noexcept { return tracking_; }
+  // Any thread. acquire: pairs with the release in give_up_kernel_tracking()
+  [[nodiscard]] const TrackingReport &tracking() const noexcept { return *report_.load(std::memory_order_acquire); }
 
   // Durable domains: before the first instance.
   void use_log(DurableLog *log) noexcept { log_ = log; }
@@ -173,12 +174,9 @@ class Engine {
   [[nodiscard]] Errc open_kernel_tracking() noexcept;
   [[nodiscard]] Errc try_guards() noexcept;
   [[nodiscard]] Errc open_ring() noexcept;
-  [[nodiscard]] bool silent() const noexcept {
-    return tracking_.tracking == Tracking::kKernel || tracking_.tracking == Tracking::kKernelHot;
-  }
-  [[nodiscard]] bool keeps() const noexcept {
-    return tracking_.tracking == Tracking::kSignalHot || tracking_.tracking == Tracking::kKernelHot;
-  }
+  [[nodiscard]] Errc give_up_kernel_tracking() noexcept;
+  [[nodiscard]] bool silent() const noexcept { return kind_ == Tracking::kKernel || kind_ == Tracking::kKernelHot; }
+  [[nodiscard]] bool keeps() const noexcept { return kind_ == Tracking::kSignalHot || kind_ == Tracking::kKernelHot; }
   [[nodiscard]] bool eager() const noexcept { return detection_ == Detection::kEager; }
   // By others, under the domain lock: eager policies, level 1's abort-upper, tmh kill-stuck. acquire: pairs with their release.
   [[nodiscard]] bool was_failed() const noexcept {
@@ -237,6 +235,10 @@ class Engine {
   void drop_page(PageId page) noexcept { drop_run(page, 1); }
   void drop_run(PageId first, std::uint64_t page_count) noexcept;
   void drop_spans() noexcept;
+  void discard(PageId first, std::uint64_t page_count) noexcept;
+  void map_anew(PageId page) noexcept;
+  void remove_guards(PageId first, std::uint64_t page_count) noexcept;
+  [[nodiscard]] bool opens_silently(PageId page) const noexcept;
   void close_views() noexcept;
   void guard(PageId page) noexcept;
   void lose(PageId page) noexcept;
@@ -305,7 +307,10 @@ class Engine {
   AccessTable accesses_;
   DurableLog *log_ = nullptr;    // durable domains only
   LowerLevel *lower_ = nullptr;  // domains with a level below only
-  TrackingReport tracking_;
+  TrackingReport tracking_, later_tracking_;
+  std::atomic<const TrackingReport *> report_{&tracking_};
+  Tracking kind_ = Tracking::kAuto;  // *report_'s; of the runner
+  bool chose_freely_ = false;        // nobody has asked for kind_
   platform::FaultAroundSwitch fault_around_;
   platform::PageMap page_map_;
   std::unique_ptr<View[]> views_;

@@ -41,8 +41,10 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
     engine_thread.takes_faults = true;
   }
   if (silent()) {
-    if (const Errc error = open_ring(); error != Errc::kOk) return error;  // a thread's first instance
-    if (!thread_ring().empty()) discard_outside_touches();
+    Errc error = open_ring();  // a thread's first instance
+    if (error == Errc::kTrackingUnavailable) error = give_up_kernel_tracking();
+    if (error != Errc::kOk) return error;
+    if (silent() && !thread_ring().empty()) discard_outside_touches();
   }
   if (memory_.segment_generation() != memory_.segments_opened_at()) {
     if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
@@ -272,7 +274,7 @@ void Engine::refresh(const CommitLogEntry &entry) noexcept {
 void Engine::guard(PageId page) noexcept {
   std::byte *at = address_of(page);
   if (!platform::guard_install(at, kPageBytes)) {
-    platform::drop(at, kPageBytes);
+    discard(page, 1);
     mprotect(at, kPageBytes, PROT_NONE);
     any_protected_ = true;
   }
@@ -331,6 +333,12 @@ void Engine::guard_pending(std::uint32_t segment) noexcept {
   }
 }
 
+// What neighbouring pages hold goes; all else about them stays.
+void Engine::discard(PageId first, std::uint64_t page_count) noexcept {
+  if (platform::drop(address_of(first), page_count * kPageBytes)) return;
+  for (std::uint64_t i = 0; i < page_count; ++i) map_anew(PageId{static_cast<std::uint64_t>(first) + i});
+}
+
 // Neighbouring pages are as if never touched. Needs no lock: versions it does not see here are stamped later than the next pull's start.
 void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
   std::byte *at = address_of(first);
@@ -338,7 +346,7 @@ void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
     return memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
   };
   const bool guard_drops = silent() && page_count == 1 && versioned(first);
-  if (!guard_drops) platform::drop(at, page_count * kPageBytes);
+  if (!guard_drops) discard(first, page_count);
   if (!silent()) {
     // Closing pages among open ones makes areas, of which there may be no more (vm.max_map_count): then all of the view is closed before anybody
     // touches it again, or the touch, and what is stored, would go unnoticed.
@@ -395,7 +403,13 @@ void Engine::drop_spans() noexcept {
     }
     if (low > high) continue;
     std::byte *at = views_[segment].base + low * kPageBytes;
-    platform::drop(at, (high - low + 1) * kPageBytes);
+    if (!platform::drop(at, (high - low + 1) * kPageBytes)) {
+      for (const PageId page : kept_) {
+        const PageState state = local(page).state;
+        if (storage::segment_number(page) == segment && state != PageState::kAbsent && state != PageState::kGuarded)
+          map_anew(page);
+      }
+    }
     if (!silent())
       mprotect(views_[segment].base, views_[segment].bytes, PROT_NONE);  // whole: the pieces become one area again
   }

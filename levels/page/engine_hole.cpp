@@ -62,25 +62,31 @@ void Engine::stand_in(PageId page, const std::byte *content, Errc why) noexcept 
 
 // At the end of the instance: the page is as if never touched.
 void Engine::stand_down(PageId page) noexcept {
-  const std::uint32_t segment = storage::segment_number(page);
-  const View &view = views_[segment];
   LocalPage &l = local(page);
-  const bool is_open =
-      silent() &&
-      (lower_ == nullptr ||
-       view.open_blocks.base()[static_cast<std::uint64_t>(storage::page_index(page)) / kBlockPages] != std::byte{0});
-  if (!memory_.segment(segment).home.map_pages_again(address_of(page), storage::page_offset(page), kPageBytes,
-                                                     is_open) ||
-      (silent() && fault_around_.switch_off(address_of(page), kPageBytes) != Errc::kOk)) {
-    platform::write_sentence("tmh: a page cannot be mapped again at",
-                             reinterpret_cast<std::uintptr_t>(address_of(page)));
-    std::abort();
-  }
+  map_anew(page);
   twins_.give_back(l.twin);
   l.twin = 0;
   l.state = PageState::kAbsent;
   l.lists &= static_cast<std::uint8_t>(~kStandsIn);
-  if (is_open && (is_closed(l) || needs_versions(page))) guard(page);
+  if (opens_silently(page) && (is_closed(l) || needs_versions(page))) guard(page);
+}
+
+// May a touch of the page, when it is absent and not guarded, go unnoticed until the instance ends?
+bool Engine::opens_silently(PageId page) const noexcept {
+  const View &view = views_[storage::segment_number(page)];
+  const std::uint64_t block = static_cast<std::uint64_t>(storage::page_index(page)) / kBlockPages;
+  return silent() && (lower_ == nullptr || view.open_blocks.base()[block] != std::byte{0});
+}
+
+// Whatever is there goes, guards too; the next touch maps home's page, or comes to us.
+void Engine::map_anew(PageId page) noexcept {
+  const storage::Home &home = memory_.segment(storage::segment_number(page)).home;
+  std::byte *const at = address_of(page);
+  if (home.map_pages_again(at, storage::page_offset(page), kPageBytes, opens_silently(page)) &&
+      (!silent() || fault_around_.switch_off(at, kPageBytes) == Errc::kOk))
+    return;
+  platform::write_sentence("tmh: a page cannot be mapped again at", reinterpret_cast<std::uintptr_t>(at));
+  std::abort();
 }
 
 }  // namespace tmh::page

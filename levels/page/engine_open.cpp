@@ -81,6 +81,11 @@ bool Engine::open_block_without_area(View &view, std::uint64_t block) noexcept {
   return open_blocks(view, 0, block + 1) || open_blocks(view, 0, count);
 }
 
+void Engine::remove_guards(PageId first, std::uint64_t page_count) noexcept {
+  if (platform::guard_remove(address_of(first), page_count * kPageBytes)) return;
+  for (std::uint64_t i = 0; i < page_count; ++i) map_anew(PageId{static_cast<std::uint64_t>(first) + i});
+}
+
 // The page's block becomes accessible but for guards, the pages themselves altogether. Blocks, because the number of areas is limited.
 // REQUIRES: the pages lie in one block.
 void Engine::open_closed(View &view, PageId page, std::uint64_t page_count) noexcept {
@@ -91,7 +96,7 @@ void Engine::open_closed(View &view, PageId page, std::uint64_t page_count) noex
     any_protected_ = true;
   }
   const auto open_pages = [&] {
-    (void)platform::guard_remove(address_of(page), page_count * kPageBytes);
+    remove_guards(page, page_count);
     return !any_protected_ || mprotect(address_of(page), page_count * kPageBytes, PROT_READ | PROT_WRITE) == 0;
   };
   // Among open pages they take no area.
@@ -158,7 +163,7 @@ void Engine::touch_guarded(View &view, PageId page) noexcept {
       unlock();
     }
   } else {
-    (void)platform::guard_remove(address_of(page), kPageBytes);
+    remove_guards(page, 1);
     if (any_protected_) mprotect(address_of(page), kPageBytes, PROT_READ | PROT_WRITE);
   }
   if (versioned)

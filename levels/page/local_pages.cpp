@@ -4,15 +4,18 @@
 #include <sys/mman.h>
 
 #include "platform/failure.h"
+#include "platform/page_tables.h"
 
 namespace tmh::page {
 
 Errc ReservedArray::reserve(std::uint64_t bytes) noexcept {
   release();
-  void *at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *at = platform::map_when_touched(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return platform::fail_errno(Errc::kOutOfMemory, "reserving address space");
   // Sparse use: a huge page per touched spot would cost 512 times the memory.
   madvise(at, bytes, MADV_NOHUGEPAGE);
+  madvise(at, bytes, MADV_DONTDUMP);  // a core dump looks at each page of 10 GiB
   base_ = static_cast<std::byte *>(at);
   bytes_ = bytes;
   return Errc::kOk;
@@ -24,7 +27,12 @@ void ReservedArray::release() noexcept {
 }
 
 void ReservedArray::forget_from(std::uint64_t from) noexcept {
-  if (base_ != nullptr && from < bytes_) madvise(base_ + from, bytes_ - from, MADV_DONTNEED);
+  if (base_ == nullptr || from >= bytes_ || platform::drop(base_ + from, bytes_ - from)) return;
+  void *const at = mmap(base_ + from, bytes_ - from, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (at == MAP_FAILED) return;
+  madvise(at, bytes_ - from, MADV_NOHUGEPAGE);
+  madvise(at, bytes_ - from, MADV_DONTDUMP);
 }
 
 Errc Twins::reserve() noexcept {

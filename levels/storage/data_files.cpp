@@ -10,6 +10,7 @@
 
 #include "platform/failure.h"
 #include "platform/files.h"
+#include "platform/page_tables.h"
 #include "platform/readahead.h"
 
 namespace tmh::storage {
@@ -79,8 +80,9 @@ Errc DataFiles::open(Target *target, const SegmentRecordV1 &record) noexcept {
   if (const Errc error = allocate(*target, first, end); error != Errc::kOk) return error;
   target->first_offset = first * kPageBytes;
   const std::uint64_t bytes = (end - first) * kPageBytes;
-  void *at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, target->file.fd(),
-                  static_cast<off_t>(target->offset_bytes + target->first_offset));
+  void *at =
+      platform::map_when_touched(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, target->file.fd(),
+                                 static_cast<std::int64_t>(target->offset_bytes + target->first_offset));
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
   platform::keep_off_holes(at, 0, bytes,
                            platform::readahead_bytes(target->file.fd(), target->offset_bytes + target->first_offset));

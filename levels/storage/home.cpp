@@ -12,6 +12,7 @@
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/files.h"
+#include "platform/page_tables.h"
 #include "platform/readahead.h"
 
 namespace tmh::storage {
@@ -43,7 +44,8 @@ Errc Home::open(const std::string &path, std::uint64_t offset_bytes, std::uint64
 }
 
 void *Home::map_here(void *address, int protection, int flags) const noexcept {
-  return mmap(address, max_bytes_, protection, flags, mapped_fd(), static_cast<off_t>(mapped_offset()));
+  return platform::map_when_touched(address, max_bytes_, protection, flags, mapped_fd(),
+                                    static_cast<std::int64_t>(mapped_offset()));
 }
 
 Errc Home::map() noexcept {
@@ -146,6 +148,8 @@ Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view) n
 void Home::advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept {
   madvise(at, bytes, MADV_NOHUGEPAGE);  // tracking is by 4 KiB pages
   madvise(at, bytes, MADV_DONTFORK);    // a child is no participant; sharing would also make our stores copy
+  madvise(at, bytes,
+          MADV_DONTDUMP);  // a core dump looks at each page, for minutes, and meanwhile its process is not dead
   platform::keep_off_holes(at, offset_bytes, bytes, readahead_bytes_);
 }
 
@@ -159,8 +163,8 @@ Errc Home::map_view_again(std::byte *view) noexcept {
 bool Home::map_pages_again(std::byte *at, std::uint64_t offset_bytes, std::uint64_t bytes,
                            bool accessible) const noexcept {
   const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
-  if (mmap(at, bytes, protection, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, mapped_fd(),
-           static_cast<off_t>(mapped_offset() + offset_bytes)) == MAP_FAILED)
+  if (platform::map_when_touched(at, bytes, protection, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, mapped_fd(),
+                                 static_cast<std::int64_t>(mapped_offset() + offset_bytes)) == MAP_FAILED)
     return false;
   advise_view(at, offset_bytes, bytes);
   return true;

@@ -118,7 +118,10 @@ Errc LogWriter::open_file(std::uint64_t index) noexcept {
   file_index_ = ~0ull;
   const std::string path = log_file_path(folder_, index);
   if (const Errc error = file_.open(path, platform::DiskFile::Mode::kReadWrite); error != Errc::kOk) {
-    is_own_trouble_ = ::access(path.c_str(), F_OK) == 0;
+    // Gone for all, or only where this process looks: its folder has got another name, or it another root or other rights, since it came.
+    const bool is_gone =
+        ::access(path.c_str(), F_OK) != 0 && errno == ENOENT && ::access((folder_ + "/tmh.control").c_str(), F_OK) == 0;
+    is_own_trouble_ = !is_gone;
     return is_own_trouble_ ? error : fail(Errc::kLogMissing, platform::failure_detail());
   }
   LogFileHeaderV1 header{};
