@@ -52,14 +52,14 @@ inline constexpr std::uint32_t kQueryTurnAttempts = 2;
 class SoftwareThread : public detail::LineAccess {
  public:
   // REQUIRES: memory and upper outlive it; the participant's slot is attached.
-  // redo_log: durable domains, else null.
-  SoftwareThread(LineMemory &memory, Upper &upper, RedoLog *redo_log = nullptr) noexcept
+  // redo_log: durable domains, else null. Throws std::bad_alloc.
+  SoftwareThread(LineMemory &memory, Upper &upper, RedoLog *redo_log = nullptr)
       : memory_(memory), upper_(upper), redo_log_(redo_log) {}
   SoftwareThread(const SoftwareThread &) = delete;
   SoftwareThread &operator=(const SoftwareThread &) = delete;
   ~SoftwareThread() { detach(); }
 
-  // Takes a context. kTooManyParticipants, kDiskFull, kIo.
+  // Takes a context. kTooManyParticipants, kDiskFull, kIo, kOutOfMemory.
   [[nodiscard]] Errc attach(std::uint32_t slot, std::uint64_t incarnation) noexcept;
   void detach() noexcept;
   [[nodiscard]] bool is_attached() const noexcept { return is_attached_; }
