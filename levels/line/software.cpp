@@ -83,6 +83,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   if (attempt_ == 0 || !policy_.keep_age) [[likely]]
     age_ = rv << 16 | number_;
   log_top = log_.data();
+  reads_durable_only_ = begin.reads_durable_only;
   reads_max_ = begin.reads_max;
   set_log_end();
   if (!writes_.empty()) {
@@ -152,6 +153,7 @@ bool SoftwareThread::extend() noexcept {
   const std::uint64_t now = memory_.state().clock.load(std::memory_order_acquire);
   platform::step(platform::Step::kGapLineExtend);
   if (!is_log_valid() && !platform::is_planted(platform::Planted::kLineNoExtensionCheck)) return false;
+  if (reads_durable_only_ && redo_log_->drain() != Errc::kOk) return false;  // the next begin says why
   rv = now;
   return true;
 }

@@ -40,6 +40,7 @@ struct Begin {
   std::uint32_t attempt = 0;  // earlier attempts of this instance that aborted
   // false: it goes up when level 1 is busy. It takes no turn, and nobody above is failed or waited for.
   bool insists = true;
+  bool reads_durable_only = false;  // durable domains without early release: a snapshot that moves on waits for the log
   const CapacityModel *capacity = nullptr;  // null: unlimited. Outlives the instance.
   std::uint32_t reads_max = kNoLimit;       // loads that leave the line read last; one more is kCapacity
 };
@@ -90,7 +91,7 @@ class SoftwareThread : public detail::LineAccess {
   }
   // Has the running attempt stored to the line of this address?
   [[nodiscard]] bool has_written(const void *address) const noexcept;
-  // Moves the snapshot to now; false: something read has changed, and the instance can only abort.
+  // Moves the snapshot to now; false: something read has changed, or the log has failed, and the instance can only abort.
   [[nodiscard]] bool extend() noexcept;
   // Aborts the running attempt in the middle of its body: throws LineAbort.
   [[noreturn]] void fail(AbortCause cause);
@@ -199,7 +200,7 @@ class SoftwareThread : public detail::LineAccess {
   std::uint64_t incarnation_ = 0;
   bool is_attached_ = false, is_running_ = false, is_doomed_ = false, is_query_ = false, has_turn_ = false,
        insists_ = true;
-  bool is_limited_ = false, undo_allocated_ = false, redo_allocated_ = false;
+  bool is_limited_ = false, reads_durable_only_ = false, undo_allocated_ = false, redo_allocated_ = false;
   AbortCause cause_ = AbortCause::kNone;
   AbortStatus status_{};
   Policy policy_;

@@ -79,6 +79,13 @@ class DurableLog {
   [[nodiscard]] Errc flush_all() noexcept;
   [[nodiscard]] std::uint64_t line_clock() const noexcept { return lower_ == nullptr ? 0 : lower_->clock(); }
   [[nodiscard]] LowerLog *lower() const noexcept { return lower_; }
+  // acquire: pairs with LogWriter::announce(). The clock first: the line is not older then.
+  [[nodiscard]] std::uint64_t durable_clock() const noexcept {
+    return state().durable_clock.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] std::uint64_t durable_line() const noexcept {
+    return state().durable_line.load(std::memory_order_acquire);
+  }
   [[nodiscard]] ChangedPages &changed() noexcept { return changed_; }
   // Makes log files until every byte before `end` has one, whose name is durable.
   [[nodiscard]] Errc make_files_up_to(storage::Lsn end) noexcept;
