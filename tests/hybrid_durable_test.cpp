@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,7 @@
 
 #include <tmh/tmh.hpp>
 
+#include "levels/line/layout.h"
 #include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
@@ -238,8 +240,6 @@ TEST_F(HybridDurableTest, WithoutEarlyReleaseNobodyReadsWhatIsNotDurable) {
   }
 }
 
-// D2: level 1 stores to home at once; the data file has nothing of it before a checkpoint, and then only what is durable.
-TEST_F(HybridDurableTest, TheDataFileHoldsNothingThatIsNotDurable) {
 // A page that level 1 changes while an instance runs which has not read it yet.
 TEST_F(HybridDurableTest, WithoutEarlyReleaseASnapshotMovesOnToWhatIsDurableAlone) {
   DomainOptions options = hybrid(Durability::kBuffered);
@@ -312,6 +312,8 @@ TEST_F(HybridDurableTest, WhatADeadWriterHasWrittenIsNotWrittenAgain) {
   EXPECT_EQ(recovered(path())[0], 2U);
 }
 
+// D2: level 1 stores to home at once; the data file has nothing of it before a checkpoint, and then only what is durable.
+TEST_F(HybridDurableTest, TheDataFileHoldsNothingThatIsNotDurable) {
   const Domain domain = Domain::open(path(), hybrid(Durability::kBuffered));
   const Segment segment = domain.map("a.db", raw_pages(kTablePages));
   const Sites sites(domain);
