@@ -30,16 +30,23 @@ std::uint64_t load(const std::array<std::uint8_t, kBytes> &model, std::size_t at
 // A pin at a fixed stamp.
 class PinnedAbove : public line::NobodyAbove {
  public:
-  bool any_pin() noexcept override { return pin != ~0ull; }
+  explicit PinnedAbove(const line::LineMemory &memory) noexcept : memory_(memory) {}
+  bool any_pin() noexcept override {
+    clock_at_look = memory_.state().clock.load();
+    return pin != ~0ull;
+  }
   std::uint64_t oldest_line_pin() noexcept override { return pin; }
-  std::uint64_t pin = ~0ull;
+  std::uint64_t pin = ~0ull, clock_at_look = 0;
+
+ private:
+  const line::LineMemory &memory_;
 };
 
 class LinePropertyTest : public testing::Test {
  protected:
   MemoryFolder folder_;
   LineRig rig_{folder_.path()};
-  PinnedAbove above_;
+  PinnedAbove above_{rig_.memory()};
   RigThread thread_{rig_, above_};
 };
 
@@ -98,6 +105,12 @@ TEST_F(LinePropertyTest, NoUndoWordIsStoredForNobody) {
   EXPECT_EQ(rig_.memory().context(thread_.context_number()).undo_head.load(), 0U);
 }
 
+// Else a pin that comes between the two is not seen, and does not cover the stamp.
+TEST_F(LinePropertyTest, PinsAreLookedForBehindTheStamp) {
+  thread_.update([&] { thread_.store(rig_.words(), std::uint64_t{1}); });
+  EXPECT_EQ(above_.clock_at_look, thread_.stamp());
+}
+
 TEST_F(LinePropertyTest, FullUndoRingAbortsAndAPassedPinFreesIt) {
   above_.pin = rig_.memory().state().clock.load();
   line::Begin options;
@@ -114,6 +127,18 @@ TEST_F(LinePropertyTest, FullUndoRingAbortsAndAPassedPinFreesIt) {
             Status::kCommitted);
   above_.pin = rig_.memory().state().clock.load();
   EXPECT_EQ(line::attempt(thread_, options, body), Status::kCommitted);
+}
+
+// All that is in the ring may be overwritten; but not what the same commit has put there.
+TEST_F(LinePropertyTest, CommitOfMoreThanTheUndoRingHoldsAborts) {
+  above_.pin = rig_.memory().state().clock.load();
+  const auto body = [&] {
+    for (std::uint64_t word = 0; word <= line::kUndoWords; ++word) thread_.store(rig_.words() + word, std::uint64_t{1});
+  };
+  EXPECT_EQ(line::attempt(thread_, {}, body), Status::kAborted);
+  EXPECT_EQ(thread_.cause(), AbortCause::kCapacity);
+  above_.pin = ~0ull;
+  EXPECT_EQ(line::attempt(thread_, {}, body), Status::kCommitted);
 }
 
 TEST_F(LinePropertyTest, RecoveryWritesBackWhatWasCommittedAndOnlyThat) {
