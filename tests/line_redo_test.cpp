@@ -4,6 +4,8 @@
 //             owner had not shown counts exactly when the commit point was passed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -38,7 +40,10 @@ class CopyLog final : public line::RedoLog {
     return Errc::kOk;
   }
   void give_back(std::uint64_t bytes) noexcept override { reserved_ -= bytes; }
-  [[nodiscard]] Errc promise(storage::PageId) noexcept override { return Errc::kOk; }
+  [[nodiscard]] Errc promise(storage::PageId page) noexcept override {
+    promised_[static_cast<std::uint64_t>(storage::page_index(page))] = true;
+    return Errc::kOk;
+  }
   [[nodiscard]] Errc drain() noexcept override {
     ++drains;
     if (!is_stuck) take();
@@ -59,7 +64,10 @@ class CopyLog final : public line::RedoLog {
       reserved_ -= record.header.reserved_bytes;
       storage::DeltaCursor cursor(record.deltas, record.header.bytes - sizeof record.header);
       storage::PageDelta delta;
-      while (cursor.next(&delta)) storage::apply_delta(delta, copy_.data() + storage::page_offset(delta.page));
+      while (cursor.next(&delta)) {
+        EXPECT_TRUE(promised_[static_cast<std::uint64_t>(storage::page_index(delta.page))]);
+        storage::apply_delta(delta, copy_.data() + storage::page_offset(delta.page));
+      }
       EXPECT_FALSE(cursor.is_malformed());
     }
     done_ = now;
@@ -77,6 +85,7 @@ class CopyLog final : public line::RedoLog {
  private:
   LineRig &rig_;
   std::vector<std::byte> copy_;
+  std::array<std::atomic<bool>, kBytes / kPageBytes> promised_{};
   std::uint64_t done_ = 0;
   std::atomic<std::uint64_t> reserved_{0};
 };
@@ -269,13 +278,31 @@ TEST_F(LineRedoTest, ACommitAsksForNoMemory) {
   log_.expect_home();
 }
 
-// Whose commits fail at the last moment.
+// Whose commits are looked at, or fail at the last moment.
 line::LineContextV1 *rivals = nullptr;
+void expect_in_flight(platform::Step step) {
+  using platform::Step;
+  constexpr std::array kWith{Step::kLineStamp,     Step::kLineValidate,  Step::kLineSave,   Step::kLineCommitPoint,
+                             Step::kLineRedoShown, Step::kLineWriteBack, Step::kLineUnlock, Step::kLineCounted};
+  const bool is_stamped = std::find(kWith.begin(), kWith.end(), step) != kWith.end();
+  EXPECT_EQ(rivals->in_flight.load(), is_stamped ? rivals->stamp.load() : 0U) << platform::step_name(step);
+}
 void fail_at_save(platform::Step step) {
   if (step != platform::Step::kLineSave) return;
   std::uint64_t status = rivals->status.load();
   ASSERT_EQ(line::state_of(status), line::State::kPending);
   rivals->status.store(line::status_word(line::number_of(status), line::State::kFailed));
+}
+
+// A checkpoint that finds it home goes on.
+TEST_F(LineRedoTest, ACommitIsInFlightFromItsStampUntilItIsHome) {
+  rivals = &rig_.memory().context(thread_.context_number());
+  thread_.begin({});
+  thread_.store(rig_.words(), std::uint64_t{1});
+  platform::set_step_hook(&expect_in_flight);
+  EXPECT_EQ(thread_.commit(), Status::kCommitted);
+  platform::set_step_hook(nullptr);
+  EXPECT_EQ(rivals->in_flight.load(), 0U);
 }
 
 TEST_F(LineRedoTest, ACommitThatFailsGivesBackAllThatItHas) {

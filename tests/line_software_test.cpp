@@ -9,10 +9,13 @@
 #include <time.h>
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include <tmh/field.hpp>
 
 #include "platform/process.h"
+#include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/line_rig.h"
 #include "tests/support/temp_folder.h"
@@ -204,6 +207,68 @@ TEST(LineWaitTest, WhoHadNoProcessorMeanwhileLooksForTheDeadBeforeGivingUp) {
     });
     EXPECT_EQ(attempts, 1);
   });
+}
+
+// At the next passage of `step`, once.
+class AtStep {
+ public:
+  AtStep(platform::Step step, std::function<void()> action) {
+    wanted = {step, std::move(action)};
+    platform::set_step_hook([](platform::Step passed) {
+      if (passed != wanted.step || wanted.action == nullptr) return;
+      std::exchange(wanted.action, nullptr)();
+    });
+  }
+  ~AtStep() {
+    platform::set_step_hook(nullptr);
+    EXPECT_EQ(std::exchange(wanted.action, nullptr), nullptr) << "it was not passed";
+  }
+  AtStep(const AtStep &) = delete;
+  AtStep &operator=(const AtStep &) = delete;
+
+ private:
+  struct Wanted {
+    platform::Step step;
+    std::function<void()> action;
+  };
+  static inline Wanted wanted;
+};
+
+// Own stores: each load takes the long way.
+TEST_F(LineSoftwareTest, LineThatChangesBetweenTwoLooksIsNotOfTheSnapshot) {
+  one_.begin({});
+  one_.store(&word(9), std::uint64_t{1});
+  EXPECT_EQ(one_.load(&word(2)), 0U);
+  const AtStep gap(platform::Step::kGapLineLooked, [this] {
+    two_.update([this] {
+      for (const std::uint64_t line : {1UL, 2UL}) two_.store(&word(line), std::uint64_t{5});
+    });
+  });
+  EXPECT_THROW(static_cast<void>(one_.load(&word(1))), detail::LineAbort);
+  one_.abandon();
+}
+
+TEST_F(LineSoftwareTest, WhatChangesWhileTheSnapshotIsExtendedIsFound) {
+  one_.begin({});
+  EXPECT_EQ(one_.load(&word(2)), 0U);
+  two_.update([this] { two_.store(&word(3), std::uint64_t{5}); });
+  const AtStep gap(platform::Step::kGapLineExtend,
+                   [this] { two_.update([this] { two_.store(&word(2), std::uint64_t{5}); }); });
+  EXPECT_THROW(static_cast<void>(one_.load(&word(3))), detail::LineAbort);
+  one_.abandon();
+}
+
+// Whoever finds the lock of a dead one needs it.
+TEST_F(LineSoftwareTest, WordBeforeIsNotedBeforeTheLineIsLocked) {
+  two_.update([this] { two_.store(&word(1), std::uint64_t{5}); });
+  one_.begin({});
+  one_.store(&word(1), std::uint64_t{6});
+  const AtStep gap(platform::Step::kGapLineBefore, [this] {
+    const line::LineContextV1 &context = rig_.memory().context(one_.context_number());
+    EXPECT_EQ(context.writes[0].before.load(), two_.stamp());
+    EXPECT_EQ(rig_.word_of(&word(1)).load(), two_.stamp());
+  });
+  EXPECT_EQ(one_.commit(), Status::kCommitted);
 }
 
 // Has the second page, and gives it when it is asked by somebody who holds no line.
