@@ -195,7 +195,7 @@ Errc DomainImpl::attach_locked(Durability wanted) {
   process_.slot = slot_;
   if (durable_ != nullptr) {
     durable_->attach(slot_);
-    engine_->use_log(&durable_->log());
+    engine_->use_log(&durable_->log(), !durable_->early_release());
     process_.log = &durable_->log();
   }
   Errc error = platform::open_trace(folder_, slot_, name);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <new>
 
 #include "hierarchy/end_of_thread.h"
 #include "levels/line/recovery.h"
@@ -168,6 +169,15 @@ void LineDomain::drop(line::SoftwareThread *thread) noexcept {
 }
 
 line::SoftwareThread *LineDomain::find_thread(Errc *error) noexcept {
+  try {
+    return make_thread(error);
+  } catch (const std::bad_alloc &) {
+    *error = platform::fail(Errc::kOutOfMemory, "no memory for a thread at level 1");
+    return nullptr;
+  }
+}
+
+line::SoftwareThread *LineDomain::make_thread(Errc *error) {
   ThreadsHere &here = threads_here();
   if (here.fork_generation !=
       platform::fork_generation()) {  // a child inherits its parent's threads' contexts: not its own
@@ -184,16 +194,31 @@ line::SoftwareThread *LineDomain::find_thread(Errc *error) noexcept {
     return nullptr;
   }
   auto made = std::make_unique<line::SoftwareThread>(lines_, *this, line_log_.get());
-  *error = made->attach(slot_, memory_.participant(slot_).incarnation.load(std::memory_order_relaxed));
+  here.all.reserve(here.all.size() + 1);
+  *error = attach(*made);
   if (*error != Errc::kOk) {
     last_refused = {serial_, platform::coarse_ns() + kRetryNs, *error};
     return nullptr;
   }
-  last_used = {serial_, made.get()};
-  here.all.push_back(last_used);
-  const std::scoped_lock guard(threads_mutex_);
-  threads_.push_back(std::move(made));
-  return last_used.thread;
+  const ThreadOf known{serial_, made.get()};
+  {
+    const std::scoped_lock guard(threads_mutex_);
+    threads_.push_back(std::move(made));
+  }
+  here.all.push_back(known);
+  last_used = known;
+  return known.thread;
+}
+
+// All contexts taken: perhaps by the dead, after whom nobody looks who stays at level 1.
+Errc LineDomain::attach(line::SoftwareThread &thread) noexcept {
+  const std::uint64_t incarnation = memory_.participant(slot_).incarnation.load(std::memory_order_relaxed);
+  const Errc error = thread.attach(slot_, incarnation);
+  if (error != Errc::kTooManyParticipants) return error;
+  engine_->lock_domain();
+  engine_->reap_dead();
+  engine_->unlock_domain();
+  return thread.attach(slot_, incarnation);
 }
 
 void LineDomain::count_in(Counters *out) noexcept {

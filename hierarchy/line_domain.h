@@ -60,7 +60,7 @@ class LineDomain final : public line::Upper {
   void drop(line::SoftwareThread *thread) noexcept;  // its thread ends
   void close(bool last) noexcept;
 
-  // Of the calling thread; null: no context is free (*error says).
+  // Of the calling thread; null: no context is free, or no memory (*error says).
   [[nodiscard]] line::SoftwareThread *thread(Errc *error) noexcept {
     return last_used.serial == serial_ ? last_used.thread : find_thread(error);
   }
@@ -92,6 +92,8 @@ class LineDomain final : public line::Upper {
 
  private:
   [[nodiscard]] line::SoftwareThread *find_thread(Errc *error) noexcept;
+  [[nodiscard]] line::SoftwareThread *make_thread(Errc *error);  // throws std::bad_alloc
+  [[nodiscard]] Errc attach(line::SoftwareThread &thread) noexcept;
   [[nodiscard]] bool is_look_due() noexcept;
   [[nodiscard]] UpperLeft upper_left() const noexcept;
   void forget_lines(std::uint32_t number) noexcept;

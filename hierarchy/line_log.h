@@ -34,6 +34,7 @@ class LineLog final : public line::RedoLog, public page::LowerLog {
     return memory_.exists(page) ? memory_.make_sizes_durable() : memory_.fail_behind_end(page);
   }
   [[nodiscard]] Errc drain() noexcept override { return log_.wait_lower(clock()); }
+  void free_room() noexcept override { log_.free_lower(); }
 
   // page::LowerLog
   [[nodiscard]] std::uint64_t clock() const noexcept override;

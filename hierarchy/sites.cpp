@@ -305,8 +305,9 @@ inline void Attempts::begin_lines() {
     begin.insists = false;
     begin.reads_max = kQueryReadsMax;
   }
+  begin.reads_durable_only = domain.durable() != nullptr && !domain.durable()->early_release();
   thread->begin(begin);
-  if (domain.durable() != nullptr && !domain.durable()->early_release()) [[unlikely]]
+  if (begin.reads_durable_only) [[unlikely]]
     await_snapshot();
 }
 

@@ -159,7 +159,7 @@ Errc ThreadView::start_engine() {
     runner_.log = log_.get();
     log_->time_writes(&domain_.latency_of_no_site());
     if (domain_.lines() != nullptr) log_->use_lower(domain_.lines()->log());
-    engine_->use_log(log_.get());
+    engine_->use_log(log_.get(), !durable->early_release());
   }
   if (LineDomain *lines = domain_.lines(); lines != nullptr) {
     directory_ = std::make_unique<hierarchy::Directory>(memory_, lines->memory(), runner_.slot);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -21,6 +22,7 @@
 
 #include <tmh/tmh.hpp>
 
+#include "hierarchy/domain_impl.h"
 #include "hierarchy/line_users.h"
 #include "levels/line/line_memory.h"
 #include "tests/support/children.h"
@@ -408,6 +410,94 @@ TEST_F(BetweenAttemptsTest, ThreadWithoutAContextRunsAtPagesUntilThereIsOne) {
     EXPECT_EQ(committed(0), 3U);
     EXPECT_EQ(committed(1), 1U);
   });
+}
+
+// What it inherits of the parent's instance is not in its way.
+TEST_F(BetweenAttemptsTest, ChildForkedInABodyRunsInstancesOfItsOwn) {
+  expect_child("forks", [&] {
+    open();
+    const Site never(domain_, "never", "never");
+    atomically(never, [&] {
+      word(0).store(1);
+      const ChildEnd end = run_in_child("child", [&] {
+        const Domain own = Domain::open(folder_.path());
+        const Segment same = own.map("words.raw", words_options(kPages));
+        auto &count = *reinterpret_cast<field<std::uint64_t> *>(same.data() + kPageBytes);
+        atomically(own, [&] { ++count; });
+        atomically(Site(own, "own", "never"), [&] { ++count; });
+      });
+      EXPECT_TRUE(end.succeeded());
+    });
+    EXPECT_EQ(committed(0), 1U);
+    EXPECT_EQ(committed(1), 2U);
+  });
+}
+
+// Between its store and its commit.
+TEST_F(BetweenAttemptsTest, PageThatLevelTwoTakesBeforeTheCommitIsAskedFor) {
+  open();
+  const Site never(domain_, "never", "never");
+  int bodies = 0;
+  atomically(never, [&] {
+    word(0).store(7);
+    if (++bodies != 1) return;
+    std::thread([&] {  // often: the page stays mapped, as it is
+      for (int i = 0; i < 4; ++i) atomically(domain_, [&] { ++(&word(0))[1]; });
+    })
+        .join();
+  });
+  EXPECT_EQ(bodies, 1);
+  EXPECT_EQ(committed(0), 7U);
+  EXPECT_EQ(query(domain_, [&] { return (&word(0))[1].load(); }), 4U);
+}
+
+// Nobody begins at level 2, and nobody opens the domain.
+TEST_F(BetweenAttemptsTest, ContextsOfTheDeadAreThereForNewThreads) {
+  expect_child("goes on", [&] {
+    open();
+    const Site never(domain_, "never", "never");
+    const ChildEnd end = run_in_child("has all", [&] {
+      const Domain own = Domain::open(folder_.path());
+      const detail::DomainImpl &mine = *detail::impl_of(own);
+      const std::uint64_t incarnation = mine.memory().participant(mine.slot()).incarnation.load();
+      line::LineMemory contexts;
+      bool found = false;
+      ASSERT_EQ(contexts.open(folder_.path(), &found), Errc::kOk);
+      for (std::uint32_t i = 0, number = 0; i < line::kContextsMax; ++i)
+        ASSERT_EQ(contexts.take_context(mine.slot(), incarnation, &number), Errc::kOk);
+      static_cast<void>(kill(getpid(), SIGKILL));
+    });
+    EXPECT_EQ(end.signal, SIGKILL);
+    atomically(never, [&] { ++word(0); });
+    EXPECT_EQ(never.report().line_commits, 1U);
+  });
+}
+
+// A thread's first instance.
+TEST_F(BetweenAttemptsTest, ThreadWithoutMemoryForItsContextSaysSo) {
+  open();
+  const Site never(domain_, "never", "never");
+  std::uint64_t refused = 0, began = 0;
+  for (int allocation = 0; began == 0; ++allocation) {
+    std::thread([&] {
+      try {
+        new_failure.after = allocation;
+        atomically(never, [&] {
+          new_failure.after = -1;
+          ++word(0);
+        });
+        ++began;
+      } catch (const Error &error) {
+        EXPECT_EQ(error.errc(), Errc::kOutOfMemory);
+        ++refused;
+      } catch (const std::bad_alloc &) {
+        ++refused;
+      }
+      new_failure.after = -1;
+    }).join();
+  }
+  EXPECT_GT(refused, 3U);
+  EXPECT_EQ(committed(0), 1U);
 }
 
 // As at level 2 an exception of a FAILED instance.

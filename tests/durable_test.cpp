@@ -194,6 +194,37 @@ TEST_F(DurableTest, WithoutEarlyReleaseNobodyReadsWhatIsNotDurable) {
   EXPECT_EQ(domain.end(Durability::kBuffered), Status::kCommitted);
 }
 
+// With each first touch the snapshot moves on.
+TEST_F(DurableTest, WithoutEarlyReleaseAnEagerSnapshotMovesOnToWhatIsDurableAlone) {
+  DomainOptions options = durable_options(Durability::kBuffered);
+  options.detection = Detection::kEager;
+  options.early_release = false;
+  options.flush_interval_ms = 60'000;
+  const Domain domain = Domain::open(path(), options);
+  const Segment segment = domain.map("a.db", raw_pages(8));
+  bool is_set = false;
+  std::uint64_t before = 0;
+  const std::uint64_t seen = atomically(domain, [&] {
+    EXPECT_EQ(word_of(segment, 1), 0U);
+    if (!is_set) {
+      before = domain.counters().log_commits;
+      const ChildEnd end = run_in_child("commits", [&] {
+        const Domain own = Domain::open(path(), options);
+        const Segment same = own.map("a.db", raw_pages(8));
+        atomically(own, [&] { word_of(same, 0) = 1; });
+        static_cast<void>(kill(getpid(), SIGKILL));  // it closes nothing, which would write the log
+      });
+      EXPECT_EQ(end.signal, SIGKILL);
+      is_set = true;
+      EXPECT_EQ(domain.counters().log_commits, before);
+    }
+    const std::uint64_t value = word_of(segment, 0);
+    EXPECT_EQ(domain.counters().log_commits, before + value);
+    return value;
+  });
+  EXPECT_EQ(seen, 1U);
+}
+
 // More than one record, more than one log file, and wider than the commit log ring lists.
 // One version per page and distinct snapshot, and those whose records are not written yet: the log lags, but never far.
 TEST_F(DurableTest, VersionsOfABufferedDomainStayFewWhileAQueryIsOpen) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,7 @@
 
 #include <tmh/tmh.hpp>
 
+#include "levels/line/layout.h"
 #include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
@@ -236,6 +238,78 @@ TEST_F(HybridDurableTest, WithoutEarlyReleaseNobodyReadsWhatIsNotDurable) {
     const std::uint64_t before = domain.counters().log_commits;
     atomically(*next, Durability::kBuffered, [&] { EXPECT_EQ(domain.counters().log_commits, before + 1); });
   }
+}
+
+// A page that level 1 changes while an instance runs which has not read it yet.
+TEST_F(HybridDurableTest, WithoutEarlyReleaseASnapshotMovesOnToWhatIsDurableAlone) {
+  DomainOptions options = hybrid(Durability::kBuffered);
+  options.early_release = false;
+  const Domain domain = Domain::open(path(), options);
+  const Segment segment = domain.map("a.db", raw_pages(kTablePages));
+  const Sites sites(domain);
+  std::uint64_t page = 0;
+  for (const Site *site : {&sites.lines, &sites.pages}) {
+    page += 2;
+    bool is_set = false;
+    std::uint64_t before = 0;
+    const std::uint64_t seen = atomically(*site, [&] {
+      EXPECT_EQ(cell(segment, page + 1).load(), 0U);
+      if (!is_set) {
+        before = domain.counters().log_commits;
+        std::thread([&] { atomically(sites.lines, [&] { ++cell(segment, page); }); }).join();
+        is_set = true;
+        EXPECT_EQ(domain.counters().log_commits, before);
+      }
+      const std::uint64_t value = cell(segment, page).load();
+      EXPECT_EQ(domain.counters().log_commits, before + value);
+      return value;
+    });
+    EXPECT_EQ(seen, 1U);
+  }
+}
+
+// One that died when it had told, and had not given back yet what its records took of the rings. Nobody else commits, and the site may not leave
+// level 1.
+TEST_F(HybridDurableTest, ADeadWriterOfTheLogLeavesNobodysRingFull) {
+  expect_child("goes on", [&] {
+    const Domain domain = Domain::open(path(), hybrid(Durability::kBuffered));
+    const Segment segment = domain.map("a.db", raw_pages(kTablePages));
+    const Sites sites(domain);
+    const auto commit = [&](std::uint64_t value) {
+      atomically(sites.lines, [&] {
+        for (std::uint64_t i = 0; i < kTablePages * kPageBytes / 8; ++i) cell(segment, 0, i).store(value);
+      });
+    };
+    constexpr std::uint64_t kFit = line::kRedoBytes / (kTablePages * kPageBytes) - 1;  // with their headers
+    for (std::uint64_t i = 1; i <= kFit; ++i) commit(i);
+    const ChildEnd end = run_in_child("writer", [&] {
+      const Domain own = Domain::open(path(), hybrid(Durability::kBuffered));
+      platform::crash_at(static_cast<std::uint32_t>(platform::Step::kLogPublished), 1);
+      own.flush();
+    });
+    EXPECT_EQ(end.signal, SIGKILL);
+    commit(kFit + 1);
+    EXPECT_EQ(sites.lines.report().line_commits, kFit + 1);
+  });
+}
+
+// The same, but somebody commits, and writes the log, before anybody finds a ring full.
+TEST_F(HybridDurableTest, WhatADeadWriterHasWrittenIsNotWrittenAgain) {
+  in_domain(path(), hybrid(Durability::kBuffered), Ending::kPowerCut,
+            [&](const Domain &domain, const Segment &segment) {
+              const Sites sites(domain);
+              atomically(sites.lines, [&] { cell(segment, 0).store(1); });
+              const ChildEnd end = run_in_child("writer", [&] {
+                const Domain own = Domain::open(path(), hybrid(Durability::kBuffered));
+                platform::crash_at(static_cast<std::uint32_t>(platform::Step::kLogPublished), 1);
+                own.flush();
+              });
+              EXPECT_EQ(end.signal, SIGKILL);
+              atomically(sites.lines, [&] { cell(segment, 0).store(2); });
+              domain.flush();
+              EXPECT_EQ(domain.counters().log_commits, 2U);
+            });
+  EXPECT_EQ(recovered(path())[0], 2U);
 }
 
 // D2: level 1 stores to home at once; the data file has nothing of it before a checkpoint, and then only what is durable.

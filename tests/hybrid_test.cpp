@@ -17,6 +17,7 @@
 #include <tmh/tmh.hpp>
 
 #include "hierarchy/escalation.h"
+#include "levels/line/layout.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"
 #include "tests/support/shared.h"
@@ -251,6 +252,45 @@ TEST_F(HybridTest, QueryKeepsItsSnapshotWhileLevelOneWrites) {
     for (std::uint64_t page = 1; page < kPages; ++page)
       EXPECT_EQ(atomically(site, [&] { return table.word(page).load(); }), 3U);
     turn->reach(4);
+  });
+  children.expect_success();
+}
+
+// More than the ring of old words holds. What the first reader needs of it the second one does not.
+TEST_F(HybridTest, OldWordsAreKeptForTheOldestOfSeveralSnapshots) {
+  constexpr std::uint64_t kRounds = line::kUndoWords / ((kPages - 1) * kWordsPerPage) + 3;
+  Shared<Turn> turn;
+  Children children;
+  const auto read = [&](std::uint32_t ready, std::uint64_t seen) {
+    const Table table(folder_.path());
+    query(table.domain, [&] {
+      EXPECT_EQ(table.word(0).load(), 0U);
+      turn->reach(ready);
+      turn->await(4);
+      for (std::uint64_t page = 1; page < kPages; ++page)
+        ASSERT_EQ(table.word(page, kWordsPerPage - 1).load(), seen) << "page " << page;
+    });
+  };
+  children.spawn("first reader", [&] { read(1, 0); });
+  children.spawn("writer", [&] {
+    turn->await(1);
+    const Table table(folder_.path());
+    const Site site(table.domain, "write", "on-capacity");
+    const auto write = [&](std::uint64_t round) {
+      atomically(site, [&] {
+        for (std::uint64_t i = kWordsPerPage; i < kPages * kWordsPerPage; ++i) table.word(0, i).store(round);
+      });
+    };
+    write(1);
+    turn->reach(2);
+    turn->await(3);
+    for (std::uint64_t round = 2; round <= kRounds; ++round) write(round);
+    EXPECT_GT(site.report().line_commits, 2U);
+    turn->reach(4);
+  });
+  children.spawn("second reader", [&] {
+    turn->await(2);
+    read(3, 1);
   });
   children.expect_success();
 }

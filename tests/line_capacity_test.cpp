@@ -102,14 +102,16 @@ TEST_F(LineCapacityTest, SpuriousAbortsComeAtTheirRateAndSayNothing) {
 }
 
 TEST_F(LineCapacityTest, NestingBeyondTheLimitIsSaidToBeNested) {
-  const CapacityModel model = model_of("unlimited,nesting=7,read=100");
-  line::Begin options;
-  options.capacity = &model;
-  thread_.begin(options);
-  EXPECT_NO_THROW(thread_.nest(7));
-  EXPECT_THROW(thread_.nest(8), detail::LineAbort);
-  EXPECT_TRUE(line::has(thread_.status(), line::kStatusNested));
-  thread_.abandon();
+  for (const char *spec : {"unlimited,nesting=7,read=100", "unlimited,nesting=7"}) {
+    const CapacityModel model = model_of(spec);
+    line::Begin options;
+    options.capacity = &model;
+    thread_.begin(options);
+    EXPECT_NO_THROW(thread_.nest(7));
+    EXPECT_THROW(thread_.nest(8), detail::LineAbort) << spec;
+    EXPECT_TRUE(line::has(thread_.status(), line::kStatusNested));
+    thread_.abandon();
+  }
 }
 
 TEST_F(LineCapacityTest, TimeLimitAborts) {

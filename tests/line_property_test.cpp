@@ -30,16 +30,23 @@ std::uint64_t load(const std::array<std::uint8_t, kBytes> &model, std::size_t at
 // A pin at a fixed stamp.
 class PinnedAbove : public line::NobodyAbove {
  public:
-  bool any_pin() noexcept override { return pin != ~0ull; }
+  explicit PinnedAbove(const line::LineMemory &memory) noexcept : memory_(memory) {}
+  bool any_pin() noexcept override {
+    clock_at_look = memory_.state().clock.load();
+    return pin != ~0ull;
+  }
   std::uint64_t oldest_line_pin() noexcept override { return pin; }
-  std::uint64_t pin = ~0ull;
+  std::uint64_t pin = ~0ull, clock_at_look = 0;
+
+ private:
+  const line::LineMemory &memory_;
 };
 
 class LinePropertyTest : public testing::Test {
  protected:
   MemoryFolder folder_;
   LineRig rig_{folder_.path()};
-  PinnedAbove above_;
+  PinnedAbove above_{rig_.memory()};
   RigThread thread_{rig_, above_};
 };
 
@@ -98,6 +105,12 @@ TEST_F(LinePropertyTest, NoUndoWordIsStoredForNobody) {
   EXPECT_EQ(rig_.memory().context(thread_.context_number()).undo_head.load(), 0U);
 }
 
+// Else a pin that comes between the two is not seen, and does not cover the stamp.
+TEST_F(LinePropertyTest, PinsAreLookedForBehindTheStamp) {
+  thread_.update([&] { thread_.store(rig_.words(), std::uint64_t{1}); });
+  EXPECT_EQ(above_.clock_at_look, thread_.stamp());
+}
+
 TEST_F(LinePropertyTest, FullUndoRingAbortsAndAPassedPinFreesIt) {
   above_.pin = rig_.memory().state().clock.load();
   line::Begin options;
@@ -114,6 +127,18 @@ TEST_F(LinePropertyTest, FullUndoRingAbortsAndAPassedPinFreesIt) {
             Status::kCommitted);
   above_.pin = rig_.memory().state().clock.load();
   EXPECT_EQ(line::attempt(thread_, options, body), Status::kCommitted);
+}
+
+// All that is in the ring may be overwritten; but not what the same commit has put there.
+TEST_F(LinePropertyTest, CommitOfMoreThanTheUndoRingHoldsAborts) {
+  above_.pin = rig_.memory().state().clock.load();
+  const auto body = [&] {
+    for (std::uint64_t word = 0; word <= line::kUndoWords; ++word) thread_.store(rig_.words() + word, std::uint64_t{1});
+  };
+  EXPECT_EQ(line::attempt(thread_, {}, body), Status::kAborted);
+  EXPECT_EQ(thread_.cause(), AbortCause::kCapacity);
+  above_.pin = ~0ull;
+  EXPECT_EQ(line::attempt(thread_, {}, body), Status::kCommitted);
 }
 
 TEST_F(LinePropertyTest, RecoveryWritesBackWhatWasCommittedAndOnlyThat) {
@@ -137,6 +162,9 @@ TEST_F(LinePropertyTest, RecoveryWritesBackWhatWasCommittedAndOnlyThat) {
     rig_.word_of(rig_.words()).store(line::locked_by(number));
     rig_.word_of(rig_.words() + 8).store(before + 5);
     context.status.store(line::status_word(4, state));
+    context.in_flight.store(before + 1);
+    const std::uint64_t redo_head = context.redo_head.load();
+    context.redo_next.store(redo_head + 64);
     rig_.memory().state().turn.store(number + 1ull);
     for (int twice = 0; twice < 2; ++twice) {
       EXPECT_TRUE(line::recover_contexts(rig_.memory(), 3, 9));
@@ -146,6 +174,8 @@ TEST_F(LinePropertyTest, RecoveryWritesBackWhatWasCommittedAndOnlyThat) {
       EXPECT_EQ(rig_.words()[9], 5U) << "a line that is not locked by the dead is not its own";
       EXPECT_EQ(rig_.word_of(rig_.words()).load(), committed ? before + 1 : before);
       EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
+      EXPECT_EQ(context.in_flight.load(), 0U) << "whoever writes the log would wait for it";
+      EXPECT_EQ(context.redo_head.load(), redo_head + (committed ? 64 : 0)) << "its record is there, or is not";
       EXPECT_EQ(context.owner.load(), line::Owner{});
     }
   }

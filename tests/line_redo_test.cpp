@@ -1,19 +1,25 @@
 // tests/line_redo_test.cpp -- level 1's redo rings: what a commit leaves there, and who may take it.
 // Invariants: (1) the records of all contexts, applied in the order of their stamps to an empty copy, give home. (2) aborted instances leave
-//             none. (3) a ring comes round only over what was forgotten; without room the instance escalates. (4) a record that its dead
+//             none. (3) a ring comes round only over what was forgotten; without room the instance escalates; a commit asks for no memory. (4) a record that its dead
 //             owner had not shown counts exactly when the commit point was passed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "levels/line/recovery.h"
 #include "levels/line/redo.h"
 #include "levels/storage/log_record.h"
+#include "platform/steps.h"
+#include "tests/support/failing_new.h"
 #include "tests/support/line_rig.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
@@ -34,12 +40,16 @@ class CopyLog final : public line::RedoLog {
     return Errc::kOk;
   }
   void give_back(std::uint64_t bytes) noexcept override { reserved_ -= bytes; }
-  [[nodiscard]] Errc promise(storage::PageId) noexcept override { return Errc::kOk; }
+  [[nodiscard]] Errc promise(storage::PageId page) noexcept override {
+    promised_[static_cast<std::uint64_t>(storage::page_index(page))] = true;
+    return Errc::kOk;
+  }
   [[nodiscard]] Errc drain() noexcept override {
     ++drains;
     if (!is_stuck) take();
     return Errc::kOk;
   }
+  void free_room() noexcept override {}
 
   // REQUIRES: no commit is in flight.
   void take() {
@@ -54,7 +64,10 @@ class CopyLog final : public line::RedoLog {
       reserved_ -= record.header.reserved_bytes;
       storage::DeltaCursor cursor(record.deltas, record.header.bytes - sizeof record.header);
       storage::PageDelta delta;
-      while (cursor.next(&delta)) storage::apply_delta(delta, copy_.data() + storage::page_offset(delta.page));
+      while (cursor.next(&delta)) {
+        EXPECT_TRUE(promised_[static_cast<std::uint64_t>(storage::page_index(delta.page))]);
+        storage::apply_delta(delta, copy_.data() + storage::page_offset(delta.page));
+      }
       EXPECT_FALSE(cursor.is_malformed());
     }
     done_ = now;
@@ -72,6 +85,7 @@ class CopyLog final : public line::RedoLog {
  private:
   LineRig &rig_;
   std::vector<std::byte> copy_;
+  std::array<std::atomic<bool>, kBytes / kPageBytes> promised_{};
   std::uint64_t done_ = 0;
   std::atomic<std::uint64_t> reserved_{0};
 };
@@ -143,19 +157,22 @@ TEST_F(LineRedoTest, ThreadsThatMeetLeaveTheirRecordsInTheOrderOfStamps) {
 
 TEST_F(LineRedoTest, WithoutRoomItAbortsBeforeItsFirstStepAndSaysWhy) {
   std::mt19937_64 random(seed());
-  const auto fill = [&] {
-    for (;;) {
+  std::uint64_t commits = 0;
+  const auto fill = [&](std::uint64_t count) {
+    for (;; ++commits) {
       thread_.begin({});
-      store_randomly(thread_, random, 400);
+      store_randomly(thread_, random, count);
       if (thread_.commit() != Status::kCommitted) return;
     }
   };
   log_.is_stuck = true;
-  fill();
+  fill(400);
   EXPECT_EQ(thread_.cause(), AbortCause::kCapacity);
   EXPECT_GT(log_.drains, 0U);
+  fill(1);
   log_.is_stuck = false;
-  log_.take();
+  log_.expect_home();
+  EXPECT_EQ(log_.count, commits);
   log_.is_full = true;
   thread_.begin({});
   store_randomly(thread_, random, 1);
@@ -167,6 +184,147 @@ TEST_F(LineRedoTest, WithoutRoomItAbortsBeforeItsFirstStepAndSaysWhy) {
   for (std::uint64_t at = 0; at < kBytes / 2; at += 8) thread_.store(rig_.words() + at / 8, at);
   EXPECT_EQ(thread_.commit(), Status::kAborted) << "more than half of the ring";
   EXPECT_EQ(thread_.cause(), AbortCause::kCapacity);
+}
+
+// The ring is empty each time, and where its head stands is the size of a record before.
+TEST_F(LineRedoTest, WhatFitsIntoAnEmptyRingFitsWhereverThatBegins) {
+  const auto commits = [&](line::SoftwareThread &thread, std::uint64_t words) {
+    thread.begin({});
+    for (std::uint64_t i = 0; i < words; ++i) thread.store(rig_.words() + i, i);
+    const bool is_committed = thread.commit() == Status::kCommitted;
+    log_.take();
+    return is_committed;
+  };
+  std::uint64_t largest = 0, too_many = line::kRedoBytes / 2 / 8;
+  while (too_many - largest > 1) {
+    const std::uint64_t words = (largest + too_many) / 2;
+    line::SoftwareThread thread(rig_.memory(), rig_.upper(), &log_);
+    ASSERT_EQ(thread.attach(0, LineRig::kIncarnation), Errc::kOk);
+    const std::uint64_t begin = rig_.memory().context(thread.context_number()).redo_head.load();
+    ASSERT_EQ(begin % line::kRedoBytes, 0U);
+    (commits(thread, words) ? largest : too_many) = words;
+    rig_.memory().context(thread.context_number()).redo_head.store(begin);
+    rig_.memory().context(thread.context_number()).redo_tail.store(begin);
+  }
+  ASSERT_GT(largest, 60'000U);
+  std::vector<std::unique_ptr<line::SoftwareThread>> threads;  // each has a ring of its own
+  for (std::uint64_t less = 0; less < 8; ++less) {
+    line::SoftwareThread &thread =
+        *threads.emplace_back(std::make_unique<line::SoftwareThread>(rig_.memory(), rig_.upper(), &log_));
+    ASSERT_EQ(thread.attach(0, LineRig::kIncarnation), Errc::kOk);
+    ASSERT_TRUE(commits(thread, largest - less));
+    EXPECT_TRUE(commits(thread, largest)) << "behind a record of " << less << " words less";
+  }
+}
+
+// A header says that the rest is empty; where there is no room for one, a record ends with the ring or begins it.
+TEST_F(LineRedoTest, WhatIsLeftOfTheRingIsSkippedHoweverLittle) {
+  std::vector<std::unique_ptr<line::SoftwareThread>> threads;
+  for (std::uint64_t left = 0; left <= 40; left += 8) {
+    line::SoftwareThread &thread =
+        *threads.emplace_back(std::make_unique<line::SoftwareThread>(rig_.memory(), rig_.upper(), &log_));
+    ASSERT_EQ(thread.attach(0, LineRig::kIncarnation), Errc::kOk);
+    const line::LineContextV1 &context = rig_.memory().context(thread.context_number());
+    const auto commit = [&](std::uint64_t words) {
+      thread.begin({});
+      for (std::uint64_t i = 0; i < words; ++i) thread.store(rig_.words() + i, left + i + words);
+      ASSERT_EQ(thread.commit(), Status::kCommitted);
+      log_.take();
+    };
+    const auto rest = [&] { return line::kRedoBytes - context.redo_head.load() % line::kRedoBytes; };
+    const auto bytes_of = [](std::uint64_t words) {
+      return sizeof(line::RedoHeader) + sizeof(storage::PageDeltaV1) + (words + 63) / 64 * 8 + 8 * words;
+    };
+    while (rest() > 4000) commit(300);
+    std::uint64_t last = 1;
+    while (bytes_of(last) < rest() - left) ++last;
+    ASSERT_EQ(bytes_of(last), rest() - left) << "another number to begin with";
+    commit(last);
+    for (const std::uint64_t words : {7UL, 1UL}) commit(words);
+    log_.expect_home();
+  }
+}
+
+TEST_F(LineRedoTest, RecordsOfSeveralContextsComeInTheOrderOfStamps) {
+  line::SoftwareThread other(rig_.memory(), rig_.upper(), &log_);
+  ASSERT_EQ(other.attach(0, LineRig::kIncarnation), Errc::kOk);
+  ASSERT_GT(other.context_number(), thread_.context_number());
+  const auto set = [&](line::SoftwareThread &thread, std::uint64_t value) {
+    ASSERT_EQ(line::run(thread, {}, [&] { thread.store(rig_.words(), value); }), 1U);
+  };
+  set(other, 1);
+  set(thread_, 2);
+  log_.expect_home();
+}
+
+// The log has one of two.
+TEST_F(LineRedoTest, WhatIsNotInTheLogIsNotForgotten) {
+  for (std::uint64_t value = 1; value <= 2; ++value)
+    ASSERT_EQ(line::run(thread_, {}, [&] { thread_.store(rig_.words(), value); }), 1U);
+  line::forget_redo(rig_.memory(), thread_.stamp() - 1);
+  std::vector<line::RedoRecord> records;
+  ASSERT_EQ(line::gather_redo(rig_.memory(), 0, thread_.stamp(), &records), Errc::kOk);
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_EQ(records[0].header.stamp, thread_.stamp());
+}
+
+TEST_F(LineRedoTest, ACommitAsksForNoMemory) {
+  thread_.begin({});
+  for (std::uint64_t line = 0; line < 300; ++line) thread_.store(rig_.words() + 8 * line, line);
+  new_failure.after = 0;
+  const Status status = thread_.commit();
+  EXPECT_EQ(std::exchange(new_failure.after, -1), 0);
+  EXPECT_EQ(status, Status::kCommitted);
+  log_.expect_home();
+}
+
+// Whose commits are looked at, or fail at the last moment.
+line::LineContextV1 *rivals = nullptr;
+void expect_in_flight(platform::Step step) {
+  using platform::Step;
+  constexpr std::array kWith{Step::kLineStamp,     Step::kLineValidate,  Step::kLineSave,   Step::kLineCommitPoint,
+                             Step::kLineRedoShown, Step::kLineWriteBack, Step::kLineUnlock, Step::kLineCounted};
+  const bool is_stamped = std::find(kWith.begin(), kWith.end(), step) != kWith.end();
+  EXPECT_EQ(rivals->in_flight.load(), is_stamped ? rivals->stamp.load() : 0U) << platform::step_name(step);
+}
+void fail_at_save(platform::Step step) {
+  if (step != platform::Step::kLineSave) return;
+  std::uint64_t status = rivals->status.load();
+  ASSERT_EQ(line::state_of(status), line::State::kPending);
+  rivals->status.store(line::status_word(line::number_of(status), line::State::kFailed));
+}
+
+// A checkpoint that finds it home goes on.
+TEST_F(LineRedoTest, ACommitIsInFlightFromItsStampUntilItIsHome) {
+  rivals = &rig_.memory().context(thread_.context_number());
+  thread_.begin({});
+  thread_.store(rig_.words(), std::uint64_t{1});
+  platform::set_step_hook(&expect_in_flight);
+  EXPECT_EQ(thread_.commit(), Status::kCommitted);
+  platform::set_step_hook(nullptr);
+  EXPECT_EQ(rivals->in_flight.load(), 0U);
+}
+
+TEST_F(LineRedoTest, ACommitThatFailsGivesBackAllThatItHas) {
+  const line::LineContextV1 &context = rig_.memory().context(thread_.context_number());
+  rivals = &rig_.memory().context(thread_.context_number());
+  for (const bool by_rival : {false, true}) {
+    line::SoftwareThread other(rig_.memory(), rig_.upper(), &log_);
+    ASSERT_EQ(other.attach(0, LineRig::kIncarnation), Errc::kOk);
+    thread_.begin({});
+    thread_.store(rig_.words() + 8, thread_.load(rig_.words()) + 1);
+    if (!by_rival) static_cast<void>(line::run(other, {}, [&] { other.store(rig_.words(), std::uint64_t{1}); }));
+    platform::set_step_hook(by_rival ? &fail_at_save : nullptr);
+    EXPECT_EQ(thread_.commit(), Status::kAborted);
+    platform::set_step_hook(nullptr);
+    EXPECT_EQ(thread_.cause(), by_rival ? AbortCause::kConflictOther : AbortCause::kValidation);
+    EXPECT_EQ(line::state_of(context.status.load()), line::State::kIdle);
+    EXPECT_EQ(context.in_flight.load(), 0U);
+    EXPECT_EQ(context.redo_head.load(), 0U);
+    EXPECT_EQ(rig_.word_of(rig_.words() + 8).load(), 0U);
+    log_.expect_home();
+    EXPECT_EQ(log_.count, 1U);
+  }
 }
 
 TEST_F(LineRedoTest, ADeadOwnersRecordCountsFromItsCommitPointOn) {

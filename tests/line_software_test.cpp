@@ -9,9 +9,13 @@
 #include <time.h>
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include <tmh/field.hpp>
 
+#include "platform/process.h"
+#include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/line_rig.h"
 #include "tests/support/temp_folder.h"
@@ -82,6 +86,16 @@ TEST_F(LineSoftwareTest, AnAbortedAttemptThrowsAtANullPointerToo) {
   one_.abandon();
 }
 
+// The line stored to last has a way of its own.
+TEST_F(LineSoftwareTest, AnAbortedAttemptThrowsAtWhatItHasStoredToo) {
+  one_.begin({});
+  one_.store(&word(1), std::uint64_t{7});
+  EXPECT_THROW(one_.fail(AbortCause::kUser), detail::LineAbort);
+  EXPECT_THROW(one_.store(&word(1), std::uint64_t{8}), detail::LineAbort);
+  EXPECT_THROW((void)one_.load(&word(1)), detail::LineAbort);
+  one_.abandon();
+}
+
 TEST_F(LineSoftwareTest, PartsOfAWordAreMerged) {
   auto *bytes = reinterpret_cast<std::uint8_t *>(&word(2));
   word(2) = 0x1111'1111'1111'1111;
@@ -104,6 +118,28 @@ TEST_F(LineSoftwareTest, OverwrittenReadAbortsTheCommit) {
   EXPECT_EQ(word(2), 0U);
 }
 
+TEST_F(LineSoftwareTest, OverwrittenRestOfAWordThatIsWrittenInPartAbortsTheCommit) {
+  auto *const bytes = reinterpret_cast<std::uint8_t *>(&word(1));
+  one_.begin({});
+  one_.store(bytes, std::uint8_t{1});
+  one_.store(&word(2), one_.load(&word(1)));
+  two_.update([&] { two_.store(bytes + 4, std::uint8_t{1}); });
+  EXPECT_EQ(one_.commit(), Status::kAborted);
+  EXPECT_EQ(one_.cause(), AbortCause::kValidation);
+}
+
+// The line read last has a way of its own, which notes nothing.
+TEST_F(LineSoftwareTest, WhatTheInstanceBeforeReadLastIsReadAnew) {
+  one_.update([&] {
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(one_.load(&word(1)), 0U);  // the first one finds the segment
+  });
+  one_.begin({});
+  one_.store(&word(2), one_.load(&word(1)) + 1);
+  two_.update([&] { two_.store(&word(1), std::uint64_t{5}); });
+  EXPECT_EQ(one_.commit(), Status::kAborted);
+  EXPECT_EQ(one_.cause(), AbortCause::kValidation);
+}
+
 // The one before met a locked line, went on elsewhere, and its segment has gone.
 TEST(LineSegmentsTest, NewInstanceDoesNotWaitForALineOfAnEarlierOne) {
   expect_child("unmaps", [] {
@@ -117,6 +153,24 @@ TEST(LineSegmentsTest, NewInstanceDoesNotWaitForALineOfAnEarlierOne) {
     EXPECT_EQ(one.cause(), AbortCause::kConflictSelf);
     rig.memory().remove_segment(0);
     one.begin({});
+    EXPECT_EQ(one.commit(), Status::kCommitted);
+  });
+}
+
+// The same of an instance that is tried again, after an action that has unmapped it.
+TEST(LineSegmentsTest, NextAttemptDoesNotWaitForALineThatIsGone) {
+  expect_child("unmaps", [] {
+    const MemoryFolder folder;
+    LineRig rig(folder.path());
+    RigThread one(rig), two(rig);
+    rig.word_of(rig.words()).store(line::locked_by(two.context_number()));
+    Begin options;
+    one.begin(options);
+    one.store(rig.words(), std::uint64_t{7});
+    EXPECT_EQ(one.commit(), Status::kAborted);
+    rig.memory().remove_segment(0);
+    ++options.attempt;
+    one.begin(options);
     EXPECT_EQ(one.commit(), Status::kCommitted);
   });
 }
@@ -153,6 +207,137 @@ TEST(LineWaitTest, WhoHadNoProcessorMeanwhileLooksForTheDeadBeforeGivingUp) {
     });
     EXPECT_EQ(attempts, 1);
   });
+}
+
+// At the next passage of `step`, once.
+class AtStep {
+ public:
+  AtStep(platform::Step step, std::function<void()> action) {
+    wanted = {step, std::move(action)};
+    platform::set_step_hook([](platform::Step passed) {
+      if (passed != wanted.step || wanted.action == nullptr) return;
+      std::exchange(wanted.action, nullptr)();
+    });
+  }
+  ~AtStep() {
+    platform::set_step_hook(nullptr);
+    EXPECT_EQ(std::exchange(wanted.action, nullptr), nullptr) << "it was not passed";
+  }
+  AtStep(const AtStep &) = delete;
+  AtStep &operator=(const AtStep &) = delete;
+
+ private:
+  struct Wanted {
+    platform::Step step;
+    std::function<void()> action;
+  };
+  static inline Wanted wanted;
+};
+
+// Own stores: each load takes the long way.
+TEST_F(LineSoftwareTest, LineThatChangesBetweenTwoLooksIsNotOfTheSnapshot) {
+  one_.begin({});
+  one_.store(&word(9), std::uint64_t{1});
+  EXPECT_EQ(one_.load(&word(2)), 0U);
+  const AtStep gap(platform::Step::kGapLineLooked, [this] {
+    two_.update([this] {
+      for (const std::uint64_t line : {1UL, 2UL}) two_.store(&word(line), std::uint64_t{5});
+    });
+  });
+  EXPECT_THROW(static_cast<void>(one_.load(&word(1))), detail::LineAbort);
+  one_.abandon();
+}
+
+TEST_F(LineSoftwareTest, WhatChangesWhileTheSnapshotIsExtendedIsFound) {
+  one_.begin({});
+  EXPECT_EQ(one_.load(&word(2)), 0U);
+  two_.update([this] { two_.store(&word(3), std::uint64_t{5}); });
+  const AtStep gap(platform::Step::kGapLineExtend,
+                   [this] { two_.update([this] { two_.store(&word(2), std::uint64_t{5}); }); });
+  EXPECT_THROW(static_cast<void>(one_.load(&word(3))), detail::LineAbort);
+  one_.abandon();
+}
+
+// Whoever finds the lock of a dead one needs it.
+TEST_F(LineSoftwareTest, WordBeforeIsNotedBeforeTheLineIsLocked) {
+  two_.update([this] { two_.store(&word(1), std::uint64_t{5}); });
+  one_.begin({});
+  one_.store(&word(1), std::uint64_t{6});
+  const AtStep gap(platform::Step::kGapLineBefore, [this] {
+    const line::LineContextV1 &context = rig_.memory().context(one_.context_number());
+    EXPECT_EQ(context.writes[0].before.load(), two_.stamp());
+    EXPECT_EQ(rig_.word_of(&word(1)).load(), two_.stamp());
+  });
+  EXPECT_EQ(one_.commit(), Status::kCommitted);
+}
+
+// Has the second page, and gives it when it is asked by somebody who holds no line.
+class Lender : public line::NobodyAbove {
+ public:
+  explicit Lender(LineRig &rig) noexcept : rig_(rig) {}
+  line::UpperAnswer ask(storage::PageId page, bool) noexcept override {
+    EXPECT_EQ(page, storage::page_id(0, storage::PageIndex{1}));
+    EXPECT_FALSE(line::is_locked(rig_.word_of(rig_.words()).load()));
+    lent().store(rig_.memory().state().clock.fetch_add(1) + 1);
+    ++asked;
+    return line::UpperAnswer::kGranted;
+  }
+  line::LineWord &lent() noexcept { return rig_.word_of(rig_.view() + kPageBytes); }
+  int asked = 0;
+
+ private:
+  LineRig &rig_;
+};
+
+// The level above has taken it since the store.
+TEST_F(LineSoftwareTest, CommitAsksForAPageHoldingNoLine) {
+  Lender lender(rig_);
+  RigThread borrower(rig_, lender);
+  borrower.begin({});
+  borrower.store(rig_.words(), std::uint64_t{1});
+  borrower.store(rig_.words() + kPageBytes / 8, std::uint64_t{2});
+  lender.lent().store(line::kUpper | lender.lent().load());
+  EXPECT_EQ(borrower.commit(), Status::kCommitted);
+  EXPECT_EQ(lender.asked, 1);
+  EXPECT_EQ(lender.lent().load(), borrower.stamp());
+  EXPECT_EQ(rig_.words()[kPageBytes / 8], 2U);
+}
+
+// Whoever has failed so often that it has the turn commits alone.
+TEST_F(LineSoftwareTest, CommitsWaitForWhoHasTheTurn) {
+  Begin options;
+  options.attempt = line::kTurnAttempts;
+  one_.begin(options);
+  const std::uint64_t begin_ns = platform::monotonic_ns();
+  two_.update([&] { two_.store(&word(1), std::uint64_t{5}); });
+  EXPECT_GE(platform::monotonic_ns() - begin_ns, 50'000'000U) << "it waits for 100 ms at most";
+  EXPECT_EQ(one_.commit(), Status::kCommitted);
+  EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
+}
+
+TEST_F(LineSoftwareTest, AnInstanceKeepsItsAgeWhenThePolicySaysSo) {
+  for (const bool keeps : {true, false}) {
+    Begin options;
+    options.policy.keep_age = keeps;
+    one_.begin(options);
+    const std::uint64_t age = one_.age();
+    one_.abandon();
+    two_.update([&] { two_.store(&word(1), std::uint64_t{5}); });
+    ++options.attempt;
+    one_.begin(options);
+    EXPECT_EQ(one_.age() == age, keeps);
+    one_.abandon();
+  }
+}
+
+TEST_F(LineSoftwareTest, AThreadThatGoesEndsItsInstance) {
+  {
+    RigThread gone(rig_);
+    gone.begin({});
+    gone.store(&word(1), std::uint64_t{7});
+  }
+  EXPECT_EQ(detail::line_access, nullptr);
+  EXPECT_EQ(word(1), 0U);
 }
 
 TEST_F(LineSoftwareTest, SnapshotIsExtendedOverForeignCommits) {

@@ -11,10 +11,12 @@
 #include <csignal>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "hierarchy/domain_impl.h"
 #include "platform/disk.h"
 #include "tests/support/children.h"
 #include "tests/support/modes.h"
@@ -315,8 +317,18 @@ TEST_F(RtmMultiTest, QueriesSeeNoEffectWithoutItsCause) {
   EXPECT_EQ(effect_without_cause(true), 1U) << "the planted fault was not found: the test says nothing";
 }
 
+// More moves than anybody can follow.
+void overflow_moves(const RtmTable &table) {
+  const std::shared_ptr<tmh::detail::DomainImpl> domain = tmh::detail::impl_of(table.domain);
+  const storage::PageId elsewhere = storage::page_id(0, storage::PageIndex{RtmTable::kPages - 1});
+  domain->engine().lock_domain();
+  for (std::uint64_t i = 0; i <= hierarchy::HardwarePages::kMoves; ++i)
+    domain->lines()->directory().hardware().left(elsewhere);
+  domain->engine().unlock_domain();
+}
+
 // Two processes count in turn, one in RTM, the other at level 2 or on software lines. Returns what was counted of 40.
-std::uint64_t count_in_turn(bool plants, bool at_pages) {
+std::uint64_t count_in_turn(bool plants, bool at_pages, bool overflows = false) {
   constexpr std::uint32_t kTurns = 40;
   const MemoryFolder folder;
   Shared<Turn> turn;
@@ -334,6 +346,7 @@ std::uint64_t count_in_turn(bool plants, bool at_pages) {
           atomically(table.domain, [&] { ++table.word(0); });
         else
           atomically(site, [&] { ++table.shared(0); });
+        if (player == 1 && overflows) overflow_moves(table);
         turn->reach(i + 1);
       }
     });
@@ -346,6 +359,40 @@ TEST_F(RtmMultiTest, PagesThatLeaveAreLeft) {
   for (const bool at_pages : {true, false}) EXPECT_EQ(count_in_turn(false, at_pages), 40U);
   // Software lines work on home itself, as RTM does: in turn they lose nothing. Level 2 has copies.
   EXPECT_LT(count_in_turn(true, true), 40U) << "the planted fault was not found: the test says nothing";
+}
+
+// The ring of moves has come round since: what is not in it may have left.
+TEST_F(RtmMultiTest, PagesOfWhichNoMoveIsLeftAreClosed) { EXPECT_EQ(count_in_turn(false, true, true), 40U); }
+
+// It came along with another one: no level had had it before. An instance on software lines has read it when RTM changes it.
+TEST_F(RtmMultiTest, PageThatCameAheadIsAskedForBySoftwareLines) {
+  Shared<Turn> turn;
+  Children children;
+  children.spawn("rtm", [&] {
+    const RtmTable table(folder_.path());
+    const Site site = table.plain_site();
+    for (int i = 0; i < 100; ++i) atomically(site, [&] { ++table.word(0); });
+    turn->reach(1);
+    turn->await(2);
+    atomically(site, [&] { ++table.word(1); });
+    turn->reach(3);
+  });
+  turn->await(1);
+  expect_child("software", [&] {
+    const RtmTable table(folder_.path(), hybrid_options(LineChoice::kSoftware));
+    const Site site(table.domain, "software", "never");
+    int bodies = 0;
+    atomically(site, [&] {
+      const std::uint64_t seen = table.shared(1);
+      if (++bodies == 1) {
+        turn->reach(2);
+        turn->await(3);
+      }
+      table.shared(1) = seen + 1;
+    });
+  });
+  children.expect_success();
+  EXPECT_EQ(RtmTable(folder_.path()).committed(1), 2U);
 }
 
 // Somebody is at level 2 only because others were, and stops there: each instance of others would wait for it as long as the gate is waited for.

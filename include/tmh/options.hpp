@@ -189,7 +189,8 @@ struct DomainOptions {
   Durability durability = Durability{};  // unset: TMH_DURABILITY, else the domain's, else none
   std::string group_commit;  // empty: TMH_GROUP_COMMIT, else the defaults of GroupCommit; this process's own
   // Early release: may instances read what is committed and not yet durable? They are acknowledged after it either way (strict).
-  // false: a begin waits until everything committed is durable.
+  // false: a begin waits until everything committed is durable, and an instance whose snapshot would have to move on to what is not waits, too, or
+  // begins again. But an irrevocable one reads what level 1 commits after its call.
   bool early_release = true;
   std::uint32_t flush_interval_ms = 50;           // buffered: a commit is durable within twice this time
   std::uint64_t log_file_bytes = 0;               // at creation only; multiple of 4096, 1 MiB to 4 GiB; 0: 16 MiB

@@ -27,7 +27,7 @@ struct CapacityModel {
 
   // Does nothing ever abort because of it?
   [[nodiscard]] constexpr bool is_unlimited() const noexcept {
-    return write_sets == 0 && read_lines_max == 0 && spurious_per_1e6 == 0 && time_us_max == 0;
+    return write_sets == 0 && read_lines_max == 0 && nesting_max == 0 && spurious_per_1e6 == 0 && time_us_max == 0;
   }
   friend constexpr bool operator==(const CapacityModel &, const CapacityModel &) noexcept = default;
 };
@@ -35,8 +35,8 @@ struct CapacityModel {
 // Sets that CapacityUse has room for: 4,096 x 8 ways x 64 bytes are 2 MiB, the largest L2 we know.
 inline constexpr std::uint32_t kWriteSetsMax = 4096;
 
-// "unlimited"; "l1d": this machine's (kBadArgument when the system does not tell); "32KiB/8/64": bytes, ways, line bytes. After either of the
-// last two, comma-separated: read=<lines>, nesting=<depth>, spurious=<per million>, time=<us>us, seed=<number>.
+// "unlimited"; "l1d": this machine's (kBadArgument when the system does not tell); "32KiB/8/64": bytes, ways, line bytes. After any of them,
+// comma-separated: read=<lines>, nesting=<depth>, spurious=<per million>, time=<us>us, seed=<number>.
 // kBadLevels: none of these, a line that is not 64 bytes, or a geometry that does not divide.
 [[nodiscard]] Errc parse(std::string_view spec, CapacityModel *out) noexcept;
 [[nodiscard]] std::string to_string(const CapacityModel &model);

@@ -129,6 +129,8 @@ inline constexpr std::uint32_t kUndoWords = 1u << 15;    // 768 KiB; a commit th
 inline constexpr std::uint32_t kContextsMax = 1u << 12;  // threads of a domain at one time; 16 GiB of address space
 // Durable domains: committed and not yet in the log. 4,000 commits of a line or two; one that needs more than half of it escalates.
 inline constexpr std::uint64_t kRedoBytes = 1u << 20;
+// What fits into an empty ring wherever that begins: behind the rest, which may be too small by the header that would skip what is left of it.
+inline constexpr std::uint64_t kRedoRecordBytesMax = kRedoBytes / 2 - 32;
 // LineContextV1::in_flight between the announcement and the stamp.
 inline constexpr std::uint64_t kStamping = ~0ull;
 

@@ -27,7 +27,7 @@ struct RedoHeader {
   std::uint64_t reserved_bytes;  // 24  of the log: RedoLog::reserve()
 };
 static_assert(sizeof(RedoHeader) == 32);
-static_assert(kRedoBytes % sizeof(RedoHeader) == 0);
+static_assert(kRedoBytes % sizeof(RedoHeader) == 0 && 2 * (kRedoRecordBytesMax + sizeof(RedoHeader)) <= kRedoBytes);
 
 // What a durable domain gives level 1 for its commits; hierarchy/line_log.h. Called holding no line word; may wait.
 class RedoLog {
@@ -41,8 +41,10 @@ class RedoLog {
   virtual void give_back(std::uint64_t bytes) noexcept = 0;
   // Recovery will find this page in its segment.
   [[nodiscard]] virtual Errc promise(storage::PageId page) noexcept = 0;
-  // Everything committed so far is in the log, and its room in the rings is free.
+  // Everything committed so far is in the log. Its room in the rings is free, or whoever wrote it is about to free it.
   [[nodiscard]] virtual Errc drain() noexcept = 0;
+  // The room of everything in the log is free: waits for whoever writes, and inherits from a dead one.
+  virtual void free_room() noexcept = 0;
 };
 
 // Is there room for one more record of `bytes`? *at: where it goes.

@@ -2,6 +2,7 @@
 #include "levels/line/software.h"
 
 #include <algorithm>
+#include <new>
 
 #include "platform/disk.h"
 #include "platform/probes.h"
@@ -24,6 +25,11 @@ bool invalid_by(const LineWord &word) noexcept {
 }  // namespace
 
 Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  try {
+    if (log_.empty()) log_.resize(kLogEntriesAtFirst);
+  } catch (const std::bad_alloc &) {
+    return Errc::kOutOfMemory;
+  }
   if (const Errc error = memory_.take_context(slot, incarnation, &number_); error != Errc::kOk) return error;
   context_ = &memory_.context(number_);
   slot_ = slot;
@@ -32,7 +38,6 @@ Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexc
   instance_ = number_of(context_->status.load(std::memory_order_relaxed));
   writes_allocated_ = LineMemory::kWritesAtFirst;
   undo_allocated_ = redo_allocated_ = false;
-  if (log_.empty()) log_.resize(kLogEntriesAtFirst);
   is_attached_ = true;
   return Errc::kOk;
 }
@@ -78,6 +83,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   if (attempt_ == 0 || !policy_.keep_age) [[likely]]
     age_ = rv << 16 | number_;
   log_top = log_.data();
+  reads_durable_only_ = begin.reads_durable_only;
   reads_max_ = begin.reads_max;
   set_log_end();
   if (!writes_.empty()) {
@@ -147,6 +153,7 @@ bool SoftwareThread::extend() noexcept {
   const std::uint64_t now = memory_.state().clock.load(std::memory_order_acquire);
   platform::step(platform::Step::kGapLineExtend);
   if (!is_log_valid() && !platform::is_planted(platform::Planted::kLineNoExtensionCheck)) return false;
+  if (reads_durable_only_ && redo_log_->drain() != Errc::kOk) return false;  // the next begin says why
   rv = now;
   return true;
 }

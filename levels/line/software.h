@@ -40,6 +40,7 @@ struct Begin {
   std::uint32_t attempt = 0;  // earlier attempts of this instance that aborted
   // false: it goes up when level 1 is busy. It takes no turn, and nobody above is failed or waited for.
   bool insists = true;
+  bool reads_durable_only = false;  // durable domains without early release: a snapshot that moves on waits for the log
   const CapacityModel *capacity = nullptr;  // null: unlimited. Outlives the instance.
   std::uint32_t reads_max = kNoLimit;       // loads that leave the line read last; one more is kCapacity
 };
@@ -52,14 +53,14 @@ inline constexpr std::uint32_t kQueryTurnAttempts = 2;
 class SoftwareThread : public detail::LineAccess {
  public:
   // REQUIRES: memory and upper outlive it; the participant's slot is attached.
-  // redo_log: durable domains, else null.
-  SoftwareThread(LineMemory &memory, Upper &upper, RedoLog *redo_log = nullptr) noexcept
+  // redo_log: durable domains, else null. Throws std::bad_alloc.
+  SoftwareThread(LineMemory &memory, Upper &upper, RedoLog *redo_log = nullptr)
       : memory_(memory), upper_(upper), redo_log_(redo_log) {}
   SoftwareThread(const SoftwareThread &) = delete;
   SoftwareThread &operator=(const SoftwareThread &) = delete;
   ~SoftwareThread() { detach(); }
 
-  // Takes a context. kTooManyParticipants, kDiskFull, kIo.
+  // Takes a context. kTooManyParticipants, kDiskFull, kIo, kOutOfMemory.
   [[nodiscard]] Errc attach(std::uint32_t slot, std::uint64_t incarnation) noexcept;
   void detach() noexcept;
   [[nodiscard]] bool is_attached() const noexcept { return is_attached_; }
@@ -90,7 +91,7 @@ class SoftwareThread : public detail::LineAccess {
   }
   // Has the running attempt stored to the line of this address?
   [[nodiscard]] bool has_written(const void *address) const noexcept;
-  // Moves the snapshot to now; false: something read has changed, and the instance can only abort.
+  // Moves the snapshot to now; false: something read has changed, or the log has failed, and the instance can only abort.
   [[nodiscard]] bool extend() noexcept;
   // Aborts the running attempt in the middle of its body: throws LineAbort.
   [[noreturn]] void fail(AbortCause cause);
@@ -199,7 +200,7 @@ class SoftwareThread : public detail::LineAccess {
   std::uint64_t incarnation_ = 0;
   bool is_attached_ = false, is_running_ = false, is_doomed_ = false, is_query_ = false, has_turn_ = false,
        insists_ = true;
-  bool is_limited_ = false, undo_allocated_ = false, redo_allocated_ = false;
+  bool is_limited_ = false, reads_durable_only_ = false, undo_allocated_ = false, redo_allocated_ = false;
   AbortCause cause_ = AbortCause::kNone;
   AbortStatus status_{};
   Policy policy_;

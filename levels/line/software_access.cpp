@@ -245,8 +245,9 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   entry.at = where(segment.number, line_offset);
   entry.mask = 0;
   write_filter_ |= filter_bit;
-  // No memory: the user gets the exception, and may go on without this store. So both lists take the line, or none.
+  // No memory: the user gets the exception, and may go on without this store. So all lists take the line, or none; the commit asks for no more.
   if (index == writes_.capacity()) writes_.reserve(2 * std::size_t{index} + 64);
+  if (redo_log_ != nullptr) by_place_.reserve(writes_.capacity());
   write_index_.insert(reinterpret_cast<std::uintptr_t>(word), index);
   writes_.push_back({word, segment.home + line_offset, &segment});
   bytes = 0;  // from now on loads look into the redo log first

@@ -1,8 +1,6 @@
 // levels/line/software_redo.cpp -- durable domains: a commit's record in the context's redo ring.
 // Shape:     everything that may wait or fail comes before the first line is locked (plan_redo); the bytes are made while all lines are
 //            locked (encode_redo), because a word that is written in part takes its other bytes from home.
-#include <sched.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -15,9 +13,6 @@
 namespace tmh::line {
 
 namespace {
-
-// Drained and still full: others fill the log, or its writer has not freed the ring yet. Then the instance escalates.
-constexpr int kDrainsMax = 64;
 
 // Bit i: byte i has a bit in `mask`.
 std::uint8_t words_of(std::uint64_t mask) noexcept {
@@ -62,7 +57,7 @@ AbortCause SoftwareThread::plan_redo() noexcept {
     payload += sizeof(storage::PageDeltaV1) + storage::round_up_8(lines);
   }
   redo_bytes_ = sizeof(RedoHeader) + payload;
-  if (redo_bytes_ > kRedoBytes / 2) return AbortCause::kCapacity;
+  if (redo_bytes_ > kRedoRecordBytesMax) return AbortCause::kCapacity;
   if (const AbortCause cause = await_redo_room(redo_bytes_); cause != AbortCause::kNone) return cause;
   redo_reserved_ = log_bytes_of(payload);
   error_ = redo_log_->reserve(redo_reserved_);
@@ -72,13 +67,12 @@ AbortCause SoftwareThread::plan_redo() noexcept {
 }
 
 AbortCause SoftwareThread::await_redo_room(std::uint64_t record_bytes) noexcept {
-  for (int drains = 0; !has_redo_room(*context_, record_bytes, &redo_at_); ++drains) {
-    if (drains == kDrainsMax) return AbortCause::kCapacity;
-    error_ = redo_log_->drain();
-    if (error_ != Errc::kOk) return AbortCause::kNoSpace;
-    if (drains != 0) sched_yield();  // the log's writer is between telling and freeing
-  }
-  return AbortCause::kNone;
+  if (has_redo_room(*context_, record_bytes, &redo_at_)) return AbortCause::kNone;
+  error_ = redo_log_->drain();
+  if (error_ != Errc::kOk) return AbortCause::kNoSpace;
+  if (has_redo_room(*context_, record_bytes, &redo_at_)) return AbortCause::kNone;
+  redo_log_->free_room();  // the log's writer is between telling and freeing, or has died there
+  return has_redo_room(*context_, record_bytes, &redo_at_) ? AbortCause::kNone : AbortCause::kCapacity;
 }
 
 // REQUIRES: all written lines are locked by this context, or status is not yet PENDING and nobody else can store to them.

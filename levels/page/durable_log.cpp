@@ -269,6 +269,12 @@ DurableLog::Led DurableLog::lead(std::uint64_t stamp, std::uint64_t line, Errc *
   return Led::kDone;
 }
 
+void DurableLog::free_lower() noexcept {
+  lock();
+  lower_->forget(point().line);
+  unlock();
+}
+
 DurableLog::Crowd DurableLog::crowd() const noexcept {
   const LogState &s = state();
   const std::uint64_t flushes = s.flushes.load(std::memory_order_relaxed);

@@ -63,6 +63,8 @@ class DurableLog {
   // Room for the records of a commit of the level below, which any thread may commit: waits for log files. kLogFailed, kDiskFull.
   [[nodiscard]] Errc reserve_lower(std::uint64_t bytes) noexcept;
   void give_back(std::uint64_t bytes) noexcept { state().pending_bytes.fetch_sub(bytes, std::memory_order_release); }
+  // What the log has of the level below is forgotten there: whoever wrote it may be between telling and that, or have died there.
+  void free_lower() noexcept;
 
   // The calling thread has published a commit and will wait() for it: from here on the group need not be held up for it.
   void announce(std::uint64_t stamp) noexcept {
@@ -79,6 +81,13 @@ class DurableLog {
   [[nodiscard]] Errc flush_all() noexcept;
   // kLogFailed: a write has failed, and nobody commits any more.
   [[nodiscard]] Errc check_writable() const noexcept;
+  // acquire: pairs with LogWriter::announce(). The clock first: the line is not older then.
+  [[nodiscard]] std::uint64_t durable_clock() const noexcept {
+    return state().durable_clock.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] std::uint64_t durable_line() const noexcept {
+    return state().durable_line.load(std::memory_order_acquire);
+  }
   [[nodiscard]] std::uint64_t line_clock() const noexcept { return lower_ == nullptr ? 0 : lower_->clock(); }
   [[nodiscard]] LowerLog *lower() const noexcept { return lower_; }
   [[nodiscard]] ChangedPages &changed() noexcept { return changed_; }

@@ -63,8 +63,11 @@ class Engine {
   // Any thread. acquire: pairs with the release in give_up_kernel_tracking()
   [[nodiscard]] const TrackingReport &tracking() const noexcept { return *report_.load(std::memory_order_acquire); }
 
-  // Durable domains: before the first instance.
-  void use_log(DurableLog *log) noexcept { log_ = log; }
+  // Durable domains: before the first instance. reads_durable_only: without early release.
+  void use_log(DurableLog *log, bool reads_durable_only) noexcept {
+    log_ = log;
+    reads_durable_only_ = reads_durable_only;
+  }
   // Domains with a level below: before start(). REQUIRES lazy detection.
   void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
@@ -197,6 +200,7 @@ class Engine {
   [[nodiscard]] bool extend() noexcept;
   void note_segments() noexcept;
   [[nodiscard]] bool knows_too_little() const noexcept;
+  [[nodiscard]] bool may_see_now() const noexcept;
   void open_closed(View &view, PageId page, std::uint64_t page_count) noexcept;
   [[nodiscard]] bool is_in_use(const View &view, std::uint64_t index) const noexcept;
   [[nodiscard]] std::uint64_t end_of_unused(const View &view, std::uint64_t first, std::uint64_t end) const noexcept;
@@ -353,11 +357,12 @@ class Engine {
   bool query_ = false;
   bool irrevocable_ = false;
   bool began_with_kept_ = false;
-  bool read_everything_ = false;  // the fault ring overflowed: any foreign commit is a conflict
-  bool any_protected_ = false;    // some guard is a protected page, see guard()
-  bool read_behind_ = false;      // see has_read_behind()
-  bool is_left_open_ = false;     // signal tracking: a dropped page is accessible still, see drop_run()
-  bool failed_ = false;           // eager: own policy or lack of space
+  bool read_everything_ = false;     // the fault ring overflowed: any foreign commit is a conflict
+  bool any_protected_ = false;       // some guard is a protected page, see guard()
+  bool read_behind_ = false;         // see has_read_behind()
+  bool is_left_open_ = false;        // signal tracking: a dropped page is accessible still, see drop_run()
+  bool reads_durable_only_ = false;  // a snapshot moves on only to what is durable
+  bool failed_ = false;              // eager: own policy or lack of space
   AbortCause failed_cause_ = AbortCause::kNone;
   Errc failed_error_ = Errc::kOk;    // kNoSpace's reason
   PageId hole_ = kNoHole;            // touched last where there was no block

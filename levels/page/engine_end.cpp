@@ -202,6 +202,13 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
   if (irrevocable_) return Errc::kOk;
   take_turn_for_good();
   step(Step::kIrrevocableTurn);
+  if (reads_durable_only_) {  // nobody else commits from here on
+    if (const Errc error = log_->flush_all(); error != Errc::kOk) {
+      leave_turn();
+      *is_pending = false;
+      return error;
+    }
+  }
   collect_touched();
   Errc error = find_writes();
   if (error == Errc::kOk) error = allocate_blocks();

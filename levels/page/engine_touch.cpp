@@ -92,7 +92,7 @@ void Engine::register_access(PageId first, std::uint64_t page_count, bool is_wri
   storage::Participant &own = self();
   if (own.failed_instance.load(std::memory_order_relaxed) == instance_) {
     fail_instance(AbortCause::kConflictOther);
-  } else if (knows_too_little()) {
+  } else if (knows_too_little() || !may_see_now()) {
     fail_instance(AbortCause::kValidation);
   } else {
     // The instance moves below the last committed node (thesis 3.3, step 4): by Invariant 3 nothing that it has touched was
@@ -201,7 +201,7 @@ bool Engine::take_from_below(PageId page) noexcept {
   LocalPage &l = local(page);
   if ((l.lists & kInResident) == 0) resident_.push(page);
   l.lists |= kResident | kInResident;
-  if (newest <= line_snapshot_ || extend()) return true;
+  if (newest <= line_snapshot_ || (extend() && newest <= line_snapshot_)) return true;
   if (!query_ && !failed_) fail_instance(AbortCause::kValidation);
   return false;
 }
@@ -218,12 +218,18 @@ bool Engine::knows_too_little() const noexcept {
   return false;
 }
 
+// REQUIRES the lock. A begin waits for the log; here nobody can.
+bool Engine::may_see_now() const noexcept {
+  return !reads_durable_only_ || irrevocable_ ||
+         log_->durable_clock() >= memory_.state().clock.load(std::memory_order_relaxed);
+}
+
 // REQUIRES the lock. Nothing that the instance touched was committed since its snapshot: then it may as well have begun now.
 bool Engine::extend() noexcept {
   DomainState &state = memory_.state();
   // What stands in for a page is its state at this snapshot, and nothing tells of later commits to it.
   if (failed_ || resync_needed_ || !standing_in_.empty()) return false;
-  if (knows_too_little()) return false;
+  if (knows_too_little() || !may_see_now()) return false;
   // Eager: every touch has moved the snapshot to its present, past commits that the log since begin still tells of. Bringing what they wrote
   // once more would overwrite this instance's stores; and what it has not touched is inaccessible.
   if (!eager() && state.clock.load(std::memory_order_relaxed) != snapshot_) {
@@ -243,7 +249,8 @@ bool Engine::extend() noexcept {
   snapshot_ = state.clock.load(std::memory_order_relaxed);
   self().pin.store(snapshot_, std::memory_order_seq_cst);  // forward: it never uncovers a home that changed
   if (lower_ == nullptr) return true;
-  line_snapshot_ = lower_->clock();
+  // What is durable of both levels is one cut, too: the log has them in one order.
+  line_snapshot_ = reads_durable_only_ && !irrevocable_ ? log_->durable_line() : lower_->clock();
   self().line_pin.store(line_snapshot_, std::memory_order_release);
   return true;
 }
