@@ -29,7 +29,7 @@ class LineTable {
   }
   // REQUIRES: the key is not in it.
   void insert(std::uintptr_t key, std::uint32_t value) {
-    if (2 * ++count_ > cells_.size()) grow();
+    if (2 * ++count_ > mask_ + 1) grow();
     put(key, value);
   }
   [[nodiscard]] std::size_t count() const noexcept { return count_; }

@@ -37,6 +37,7 @@ Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexc
   // relaxed: acquired with the context; from now on this thread alone moves it on.
   instance_ = number_of(context_->status.load(std::memory_order_relaxed));
   writes_allocated_ = LineMemory::kWritesAtFirst;
+  writes_room_ = 0;
   undo_allocated_ = redo_allocated_ = false;
   is_attached_ = true;
   return Errc::kOk;
@@ -58,8 +59,7 @@ inline void SoftwareThread::use_again() noexcept {
       segment_bytes != 0 && segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
   if (!is_mapped_still || (segment_bytes != window_bytes_ && !segment_->loads_take_blocks)) [[unlikely]]
     return look_again();
-  bytes = is_limited_ ? 0 : window_bytes_;
-  last = detail::kNoLine;
+  open_window();
 }
 
 bool SoftwareThread::begin(const Begin &begin) noexcept {
@@ -124,7 +124,7 @@ void SoftwareThread::doom(AbortCause cause) noexcept {
   cause_ = cause;
   status_ = status_of(cause);
   is_doomed_ = true;
-  bytes = 0;  // so that the inline way ends, too
+  bytes = bytes_beside_ = 0;  // so that the short ways end, too
   last = stored_line_ = detail::kNoLine;
 }
 
