@@ -63,9 +63,6 @@ inline void SoftwareThread::use_again() noexcept {
 }
 
 bool SoftwareThread::begin(const Begin &begin) noexcept {
-  if (begin.attempt != 0) [[unlikely]]
-    wait_for_blocker();
-  blocked_on_ = nullptr;
   policy_ = begin.policy;
   attempt_ = begin.attempt;
   is_query_ = begin.is_query;
@@ -75,8 +72,9 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   is_doomed_ = false;
   cause_ = AbortCause::kNone;
   error_ = Errc::kOk;
-  if (attempt_ != 0 && begin.insists) [[unlikely]]
-    if (attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) take_turn();
+  if (attempt_ != 0) [[unlikely]]
+    begin_again();
+  blocked_on_ = nullptr;
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we look.
   rv = memory_.state().clock.load(std::memory_order_acquire);
   // Unique as a context is one thread's and retries keep it; no shared counter is needed for the order of begins.
@@ -100,6 +98,11 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   detail::line_access = this;
   platform::probe::begin(platform::probe::kLines, instance_, is_query_ ? 1 : 0);
   return true;
+}
+
+void SoftwareThread::begin_again() noexcept {
+  wait_for_blocker();
+  if (insists_ && attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) take_turn();
 }
 
 // The line that made the attempt before let go. Not one of an earlier instance, which went on at the level above; nor one that has been unmapped

@@ -145,6 +145,7 @@ class SoftwareThread : public detail::LineAccess {
   }
   void use(LineSegment &segment, std::uint64_t offset) noexcept;
   void use_again() noexcept;  // software.cpp, as the next two
+  void begin_again() noexcept;
   void wait_for_blocker() noexcept;
   void limit(const CapacityModel &capacity) noexcept;
   void look_again() noexcept;

@@ -204,7 +204,7 @@ void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uin
   }
 }
 
-void SoftwareThread::meet_upper(storage::PageId page) {
+[[gnu::noinline]] void SoftwareThread::meet_upper(storage::PageId page) {
   const UpperAnswer answer = upper_.ask(page, insists_);
   if (answer == UpperAnswer::kGranted) return;
   refuse(answer);
@@ -259,7 +259,8 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   if (is_limited_) [[unlikely]]
     check(use_->write((segment.view + offset) / kLineBytes, model_now_ns()));
   // A line in U is asked for now, not at the commit, where it would cost the whole attempt. relaxed: line-lock looks again.
-  while (is_upper(word->load(std::memory_order_relaxed))) meet_upper(page_of(where(segment.number, offset)));
+  while (is_upper(word->load(std::memory_order_relaxed)))
+    [[unlikely]] meet_upper(page_of(where(segment.number, offset)));
   const std::uint64_t line_offset = offset - offset % kLineBytes;
   LineWrite &entry = context_->writes[index];
   entry.at = where(segment.number, line_offset);
