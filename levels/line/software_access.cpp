@@ -116,6 +116,7 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
   if (offset >= bytes_beside_ || may_be_written(line)) return load_longest(address, size);
   const LineWord *const word = words + line;
   const std::uint64_t seen = word->load(std::memory_order_acquire);
+  platform::step(platform::Step::kGapLineLooked);
   const std::uint64_t value = load_bytes(reinterpret_cast<const std::byte *>(address + home_minus_view), size);
   const LineWord **const top = log_top + 1;
   if (seen > rv || word->load(std::memory_order_relaxed) != seen || top > log_end) [[unlikely]]
