@@ -271,8 +271,27 @@ TEST_F(LineSoftwareTest, LoadsBetweenStoresSeeThemAndWhatLiesBesideThem) {
   two_.update([this] { EXPECT_EQ(two_.load(&word(129)), 130U); });
 }
 
+// The line read last is that line only.
+TEST_F(LineSoftwareTest, NeighbourOfALineReadAfterAStoreIsLookedAt) {
+  for (const std::uint64_t neighbour : {4UL, 6UL}) {
+    one_.begin({});
+    one_.store(&word(1), std::uint64_t{1});
+    const std::uint64_t before = one_.load(&word(5));
+    two_.update([&] {
+      two_.store(&word(5), before + 1);
+      two_.store(&word(neighbour), before + 1);
+    });
+    EXPECT_THROW(static_cast<void>(one_.load(&word(neighbour))), detail::LineAbort) << neighbour;
+    one_.abandon();
+  }
+}
+
 // What is only read beside the stores must be unchanged at the commit.
 TEST_F(LineSoftwareTest, LineReadAfterAStoreIsValidated) {
+  one_.begin({});
+  EXPECT_EQ(one_.load(&word(7)), 0U);
+  EXPECT_EQ(one_.load(&word(8)), 0U);
+  one_.abandon();
   one_.begin({});
   one_.store(&word(1), std::uint64_t{1});
   EXPECT_EQ(one_.load(&word(2)), 0U);
