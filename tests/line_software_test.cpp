@@ -276,9 +276,10 @@ TEST_F(LineSoftwareTest, NeighbourOfALineReadAfterAStoreIsLookedAt) {
   for (const std::uint64_t neighbour : {4UL, 6UL}) {
     one_.begin({});
     one_.store(&word(1), std::uint64_t{1});
-    const std::uint64_t before = one_.load(&word(5));
+    const std::uint64_t before = one_.load(&word(2));
+    EXPECT_EQ(one_.load(&word(5)), 0U);
     two_.update([&] {
-      two_.store(&word(5), before + 1);
+      two_.store(&word(2), before + 1);
       two_.store(&word(neighbour), before + 1);
     });
     EXPECT_THROW(static_cast<void>(one_.load(&word(neighbour))), detail::LineAbort) << neighbour;
