@@ -236,16 +236,70 @@ class AtStep {
 
 // Own stores: each load takes the long way.
 TEST_F(LineSoftwareTest, LineThatChangesBetweenTwoLooksIsNotOfTheSnapshot) {
-  one_.begin({});
-  one_.store(&word(9), std::uint64_t{1});
-  EXPECT_EQ(one_.load(&word(2)), 0U);
-  const AtStep gap(platform::Step::kGapLineLooked, [this] {
-    two_.update([this] {
-      for (const std::uint64_t line : {1UL, 2UL}) two_.store(&word(line), std::uint64_t{5});
+  // Of what has been written, a line's other words are loaded in another way.
+  for (const std::uint64_t written : {9UL, 1UL}) {
+    one_.begin({});
+    one_.store(&word(written), std::uint64_t{1});
+    const std::uint64_t before = one_.load(&word(2));
+    const AtStep gap(platform::Step::kGapLineLooked, [this] {
+      two_.update([this] {
+        for (const std::uint64_t line : {1UL, 2UL}) two_.store(&word(line), two_.load(&word(line)) + 5);
+      });
     });
+    EXPECT_THROW(static_cast<void>(one_.load(&word(1, 1))), detail::LineAbort) << written;
+    EXPECT_EQ(before, written == 9 ? 0U : 5U);
+    one_.abandon();
+  }
+}
+
+// A line that was read last may be written next, and one that was written is not taken for one that was read.
+TEST_F(LineSoftwareTest, LoadsBetweenStoresSeeThemAndWhatLiesBesideThem) {
+  two_.update([this] {
+    for (std::uint64_t line = 0; line < 130; ++line) two_.store(&word(line, 1), line);
   });
-  EXPECT_THROW(static_cast<void>(one_.load(&word(1))), detail::LineAbort);
+  one_.begin({});
+  one_.store(&word(0), std::uint64_t{1});
+  for (std::uint64_t line = 1; line < 130; ++line) {  // of 64 neighbours each has its own bit of the filter
+    EXPECT_EQ(one_.load(&word(line)), 0U);
+    EXPECT_EQ(one_.load(&word(line, 1)), line);
+    one_.store(&word(line), line + 1);
+    EXPECT_EQ(one_.load(&word(line)), line + 1);
+    EXPECT_EQ(one_.load(&word(line, 1)), line);
+    EXPECT_EQ(one_.load(&word(line - 1)), line);
+  }
+  EXPECT_EQ(one_.commit(), Status::kCommitted);
+  two_.update([this] { EXPECT_EQ(two_.load(&word(129)), 130U); });
+}
+
+// The line read last is that line only.
+TEST_F(LineSoftwareTest, NeighbourOfALineReadAfterAStoreIsLookedAt) {
+  for (const std::uint64_t neighbour : {4UL, 6UL}) {
+    one_.begin({});
+    one_.store(&word(1), std::uint64_t{1});
+    const std::uint64_t before = one_.load(&word(2));
+    EXPECT_EQ(one_.load(&word(5)), 0U);
+    two_.update([&] {
+      two_.store(&word(2), before + 1);
+      two_.store(&word(neighbour), before + 1);
+    });
+    EXPECT_THROW(static_cast<void>(one_.load(&word(neighbour))), detail::LineAbort) << neighbour;
+    one_.abandon();
+  }
+}
+
+// What is only read beside the stores must be unchanged at the commit.
+TEST_F(LineSoftwareTest, LineReadAfterAStoreIsValidated) {
+  one_.begin({});
+  EXPECT_EQ(one_.load(&word(7)), 0U);
+  EXPECT_EQ(one_.load(&word(8)), 0U);
   one_.abandon();
+  one_.begin({});
+  one_.store(&word(1), std::uint64_t{1});
+  EXPECT_EQ(one_.load(&word(2)), 0U);
+  EXPECT_EQ(one_.load(&word(2, 1)), 0U);  // the line read last
+  two_.update([this] { two_.store(&word(2), std::uint64_t{5}); });
+  EXPECT_EQ(one_.commit(), Status::kAborted);
+  EXPECT_EQ(one_.cause(), AbortCause::kValidation);
 }
 
 TEST_F(LineSoftwareTest, WhatChangesWhileTheSnapshotIsExtendedIsFound) {

@@ -29,7 +29,8 @@ class LineTable {
   }
   // REQUIRES: the key is not in it.
   void insert(std::uintptr_t key, std::uint32_t value) {
-    if (2 * ++count_ > cells_.size()) grow();
+    if (2 * ++count_ > mask_ + 1) [[unlikely]]
+      grow();
     put(key, value);
   }
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
@@ -50,7 +51,7 @@ class LineTable {
     while (cells_[at].epoch == epoch_) at = (at + 1) & mask_;
     cells_[at] = {key, epoch_, value};
   }
-  void grow() {
+  [[gnu::noinline]] void grow() {
     std::vector<Cell> old(2 * cells_.size());
     old.swap(cells_);
     mask_ = cells_.size() - 1;

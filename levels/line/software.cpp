@@ -37,6 +37,7 @@ Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexc
   // relaxed: acquired with the context; from now on this thread alone moves it on.
   instance_ = number_of(context_->status.load(std::memory_order_relaxed));
   writes_allocated_ = LineMemory::kWritesAtFirst;
+  writes_room_ = 0;
   undo_allocated_ = redo_allocated_ = false;
   is_attached_ = true;
   return Errc::kOk;
@@ -58,14 +59,10 @@ inline void SoftwareThread::use_again() noexcept {
       segment_bytes != 0 && segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
   if (!is_mapped_still || (segment_bytes != window_bytes_ && !segment_->loads_take_blocks)) [[unlikely]]
     return look_again();
-  bytes = is_limited_ ? 0 : window_bytes_;
-  last = detail::kNoLine;
+  open_window();
 }
 
 bool SoftwareThread::begin(const Begin &begin) noexcept {
-  if (begin.attempt != 0) [[unlikely]]
-    wait_for_blocker();
-  blocked_on_ = nullptr;
   policy_ = begin.policy;
   attempt_ = begin.attempt;
   is_query_ = begin.is_query;
@@ -75,8 +72,9 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   is_doomed_ = false;
   cause_ = AbortCause::kNone;
   error_ = Errc::kOk;
-  if (attempt_ != 0 && begin.insists) [[unlikely]]
-    if (attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) take_turn();
+  if (attempt_ != 0) [[unlikely]]
+    begin_again();
+  blocked_on_ = nullptr;
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we look.
   rv = memory_.state().clock.load(std::memory_order_acquire);
   // Unique as a context is one thread's and retries keep it; no shared counter is needed for the order of begins.
@@ -102,6 +100,11 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   return true;
 }
 
+void SoftwareThread::begin_again() noexcept {
+  wait_for_blocker();
+  if (insists_ && attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) take_turn();
+}
+
 // The line that made the attempt before let go. Not one of an earlier instance, which went on at the level above; nor one that has been unmapped
 // since.
 void SoftwareThread::wait_for_blocker() noexcept {
@@ -124,7 +127,7 @@ void SoftwareThread::doom(AbortCause cause) noexcept {
   cause_ = cause;
   status_ = status_of(cause);
   is_doomed_ = true;
-  bytes = 0;  // so that the inline way ends, too
+  bytes = bytes_beside_ = 0;  // so that the short ways end, too
   last = stored_line_ = detail::kNoLine;
 }
 

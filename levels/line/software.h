@@ -126,13 +126,26 @@ class SoftwareThread : public detail::LineAccess {
   struct LocalWrite {  // beside context_->writes
     LineWord *word;
     std::byte *home;
-    LineSegment *segment;
   };
 
   // software_access.cpp
+  [[nodiscard]] std::uint64_t load_longest(std::uintptr_t address, std::uint32_t size);
   [[nodiscard]] LineSegment *segment_of_address(std::uintptr_t address);
+  // line: its number in the segment, or in the window.
+  static_assert(LineMemory::kChunkBytes % (64 * kLineBytes) == 0, "windows begin at chunks");
+  [[nodiscard]] static std::uint64_t filter_bit(std::uint64_t line) noexcept { return 1ull << (line % 64); }
+  [[nodiscard]] bool may_be_written(std::uint64_t line) const noexcept {
+    return (write_filter_ & filter_bit(line)) != 0;
+  }
+  // What LineAccess may do alone in the window, and what load_long() may.
+  void open_window() noexcept {
+    bytes = is_limited_ || !writes_.empty() ? 0 : window_bytes_;
+    bytes_beside_ = is_limited_ || writes_.empty() ? 0 : window_bytes_;
+    last = detail::kNoLine;
+  }
   void use(LineSegment &segment, std::uint64_t offset) noexcept;
   void use_again() noexcept;  // software.cpp, as the next two
+  void begin_again() noexcept;
   void wait_for_blocker() noexcept;
   void limit(const CapacityModel &capacity) noexcept;
   void look_again() noexcept;
@@ -143,7 +156,7 @@ class SoftwareThread : public detail::LineAccess {
   void note_read(const LineWord *word);
   void set_log_end() noexcept { log_end = log_.data() + std::min<std::size_t>(reads_max_, log_.size() - 1); }
   [[nodiscard]] LineWrite &write_entry(LineSegment &segment, std::uint64_t offset);
-  void grow_writes();
+  void make_room_for_write();
   void settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen);
   void meet_upper(storage::PageId page);
   void refuse(UpperAnswer answer) noexcept;
@@ -177,9 +190,12 @@ class SoftwareThread : public detail::LineAccess {
   void encode_redo() noexcept;
 
   // software_commit.cpp
+  [[nodiscard]] Status commit_writes() noexcept;
   [[nodiscard]] AbortCause publish(LineStateV1 &state) noexcept;
   [[nodiscard]] AbortCause lock_lines() noexcept;
   [[nodiscard]] AbortCause lock_line(std::size_t index) noexcept;
+  [[nodiscard]] AbortCause lock_line_in_use(std::size_t index, std::uint64_t seen) noexcept;
+  [[nodiscard]] bool take_line(std::size_t index, std::uint64_t *seen) noexcept;
   void release_lines(std::size_t count) noexcept;
   [[nodiscard]] bool is_valid_at_commit() const noexcept;
   [[nodiscard]] AbortCause save_undo() noexcept;
@@ -211,14 +227,16 @@ class SoftwareThread : public detail::LineAccess {
   LineSegment *segment_ = nullptr;                         // used last; LineAccess names it while `bytes` is not 0
   std::uint32_t mappings_seen_ = 0;                        // of it, when it was
   std::uint64_t window_begin_ = 0, window_bytes_ = 0;      // of it, that LineAccess then names
+  std::uint64_t bytes_beside_ = 0;                         // as LineAccess::bytes, for an instance that has written
   std::vector<const LineWord *> log_;
   std::vector<LocalWrite> writes_;
   LineTable write_index_;
-  std::uint64_t write_filter_ = 0;  // bit (line % 64): maybe in write_index_
+  std::uint64_t write_filter_ = 0;  // filter_bit() of the lines in write_index_
   // The line stored to last, in the view, and its entry: what goes on there needs no look into the index. kNoLine: none, or the attempt is doomed.
   std::uintptr_t stored_line_ = detail::kNoLine;
   LineWrite *stored_ = nullptr;
-  std::uint32_t writes_allocated_ = 0;
+  std::uint32_t writes_allocated_ = 0;  // entries of the context's redo log that have disk blocks
+  std::size_t writes_room_ = 0;         // lines that need no make_room_for_write()
   // Durable domains: the running commit's record.
   std::vector<std::uint32_t> by_place_;  // writes, in the order of their places
   std::uint64_t redo_at_ = 0, redo_bytes_ = 0, redo_reserved_ = 0;

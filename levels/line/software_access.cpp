@@ -91,8 +91,7 @@ void SoftwareThread::use(LineSegment &segment, std::uint64_t offset) noexcept {
   view = segment.view + window_begin_;
   home_minus_view = reinterpret_cast<std::uintptr_t>(segment.home) - segment.view;
   words = segment.words + window_begin_ / kLineBytes;
-  bytes = is_limited_ || !writes_.empty() ? 0 : window_bytes_;
-  last = detail::kNoLine;
+  open_window();
 }
 
 void SoftwareThread::look_again() noexcept {
@@ -109,7 +108,27 @@ void SoftwareThread::make_loadable(LineSegment &segment, std::uint64_t offset) {
   if (offset - window_begin_ >= window_bytes_) use(segment, offset);
 }
 
+// First what an instance that writes mostly loads: lines that it has not written. They are read as detail::line_load() does, which has the
+// reasons for these orders.
 std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t size) {
+  const std::uint64_t offset = address - view;
+  const std::uint64_t line = offset / kLineBytes;
+  if (offset >= bytes_beside_ || may_be_written(line)) return load_longest(address, size);
+  const LineWord *const word = words + line;
+  const std::uint64_t seen = word->load(std::memory_order_acquire);
+  platform::step(platform::Step::kGapLineLooked);
+  const std::uint64_t value = load_bytes(reinterpret_cast<const std::byte *>(address + home_minus_view), size);
+  const LineWord **const top = log_top + 1;
+  if (seen > rv || word->load(std::memory_order_relaxed) != seen || top > log_end) [[unlikely]]
+    return load_longest(address, size);
+  *top = word;
+  last_word = word;
+  log_top = top;
+  last = address;
+  return value;
+}
+
+std::uint64_t SoftwareThread::load_longest(std::uintptr_t address, std::uint32_t size) {
   if (address - stored_line_ < kLineBytes) {
     const std::uint64_t wanted = mask_of(address, size);
     if ((stored_->mask & wanted) == wanted) return load_bytes(bytes_in(*stored_, address), size);
@@ -119,7 +138,7 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
   const std::uint64_t offset = address - segment->view;
   if (segment->loads_take_blocks) make_loadable(*segment, offset);
   LineWord *const word = segment->words + offset / kLineBytes;
-  if ((write_filter_ >> (offset / kLineBytes % 64) & 1) != 0) {
+  if (may_be_written(offset / kLineBytes)) {
     const std::uint32_t index = write_index_.find(reinterpret_cast<std::uintptr_t>(word));
     if (index != LineTable::kNone) return load_over(*segment, offset, size, context_->writes[index]);
   }
@@ -136,6 +155,7 @@ std::uint64_t SoftwareThread::load_over(LineSegment &segment, std::uint64_t offs
   const std::uint64_t wanted = mask_of(offset, size);
   if ((entry.mask & wanted) == wanted) return load_bytes(bytes_in(entry, offset), size);
   std::uint64_t value = read_home(segment, offset, size);
+  if ((entry.mask & wanted) == 0) return value;
   for (std::uint32_t i = 0; i < size; ++i) {
     if ((entry.mask >> (offset % kLineBytes + i) & 1) == 0) continue;
     const auto byte = static_cast<std::uint64_t>(bytes_in(entry, offset)[i]);
@@ -185,7 +205,7 @@ void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uin
   }
 }
 
-void SoftwareThread::meet_upper(storage::PageId page) {
+[[gnu::noinline]] void SoftwareThread::meet_upper(storage::PageId page) {
   const UpperAnswer answer = upper_.ask(page, insists_);
   if (answer == UpperAnswer::kGranted) return;
   refuse(answer);
@@ -207,7 +227,7 @@ void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
 
 void SoftwareThread::store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t size) {
   if (address - stored_line_ < kLineBytes) return put(*stored_, address, value, size);
-  LineSegment *const segment = segment_of_address(address);
+  LineSegment *const segment = address - view < bytes_beside_ ? segment_ : segment_of_address(address);
   if (segment == nullptr) return put_bytes(reinterpret_cast<std::byte *>(address), value, size);
   if (is_query_) fail(AbortCause::kQueryWrote);
   const std::uint64_t offset = address - segment->view;
@@ -227,39 +247,45 @@ bool SoftwareThread::has_written(const void *address) const noexcept {
 
 LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offset) {
   LineWord *const word = segment.words + offset / kLineBytes;
-  const std::uint64_t filter_bit = 1ull << (offset / kLineBytes % 64);
-  if ((write_filter_ & filter_bit) != 0) {
+  if (may_be_written(offset / kLineBytes)) {
     const std::uint32_t index = write_index_.find(reinterpret_cast<std::uintptr_t>(word));
     if (index != LineTable::kNone) return context_->writes[index];
   }
   const auto index = static_cast<std::uint32_t>(writes_.size());
-  if (index == writes_allocated_) grow_writes();
+  if (index == writes_room_) [[unlikely]]
+    make_room_for_write();
   if (memory_.allocate_home(segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
   // Beyond the segment's end this is SIGBUS, as a plain store's. At line-write-back it would be, too, for this process and for each that recovers it.
   static_cast<void>(load_word<std::uint8_t>(segment.home + offset));
-  if (is_limited_) check(use_->write((segment.view + offset) / kLineBytes, model_now_ns()));
+  if (is_limited_) [[unlikely]]
+    check(use_->write((segment.view + offset) / kLineBytes, model_now_ns()));
   // A line in U is asked for now, not at the commit, where it would cost the whole attempt. relaxed: line-lock looks again.
-  while (is_upper(word->load(std::memory_order_relaxed))) meet_upper(page_of(where(segment.number, offset)));
+  while (is_upper(word->load(std::memory_order_relaxed)))
+    [[unlikely]] meet_upper(page_of(where(segment.number, offset)));
   const std::uint64_t line_offset = offset - offset % kLineBytes;
   LineWrite &entry = context_->writes[index];
   entry.at = where(segment.number, line_offset);
   entry.mask = 0;
-  write_filter_ |= filter_bit;
-  // No memory: the user gets the exception, and may go on without this store. So all lists take the line, or none; the commit asks for no more.
-  if (index == writes_.capacity()) writes_.reserve(2 * std::size_t{index} + 64);
-  if (redo_log_ != nullptr) by_place_.reserve(writes_.capacity());
+  write_filter_ |= filter_bit(offset / kLineBytes);
   write_index_.insert(reinterpret_cast<std::uintptr_t>(word), index);
-  writes_.push_back({word, segment.home + line_offset, &segment});
-  bytes = 0;  // from now on loads look into the redo log first
-  last = detail::kNoLine;
+  writes_.push_back({word, segment.home + line_offset});
+  open_window();  // from now on loads look into the redo log first
   return entry;
 }
 
-void SoftwareThread::grow_writes() {
-  if (writes_allocated_ == kWritesMax) fail(AbortCause::kCapacity);
-  const std::uint32_t count = std::min(4 * writes_allocated_, kWritesMax);
-  if (memory_.allocate_writes(number_, count) != Errc::kOk) fail(AbortCause::kNoSpace);
-  writes_allocated_ = count;
+// No memory: the user gets the exception, and may go on without this store. So all lists have room for the line before one takes it; the commit
+// asks for no more.
+void SoftwareThread::make_room_for_write() {
+  const std::size_t count = writes_.size();
+  if (count == writes_allocated_) {
+    if (writes_allocated_ == kWritesMax) fail(AbortCause::kCapacity);
+    const std::uint32_t more = std::min(4 * writes_allocated_, kWritesMax);
+    if (memory_.allocate_writes(number_, more) != Errc::kOk) fail(AbortCause::kNoSpace);
+    writes_allocated_ = more;
+  }
+  if (count == writes_.capacity()) writes_.reserve(2 * count + 64);
+  if (redo_log_ != nullptr) by_place_.reserve(writes_.capacity());
+  writes_room_ = std::min<std::size_t>(writes_allocated_, writes_.capacity());
 }
 
 }  // namespace tmh::line

@@ -40,14 +40,16 @@ void write_back_line(const LineWrite &entry, std::byte *home) noexcept {
 }
 
 Status SoftwareThread::commit() noexcept {
+  if (is_doomed_ || !writes_.empty()) return commit_writes();
+  stamp_ = rv;
+  context_->add(LineCount::kCommits, 1);
+  platform::probe::commit(platform::probe::kLines, stamp_, 0);
+  finish();
+  return Status::kCommitted;
+}
+
+Status SoftwareThread::commit_writes() noexcept {
   if (is_doomed_) return end_aborted(cause_);
-  if (writes_.empty()) {
-    stamp_ = rv;
-    context_->add(LineCount::kCommits, 1);
-    platform::probe::commit(platform::probe::kLines, stamp_, 0);
-    finish();
-    return Status::kCommitted;
-  }
   LineStateV1 &state = memory_.state();
   // acquire: pairs with give_turn()
   if (state.turn.load(std::memory_order_acquire) != 0 && !has_turn_) [[unlikely]]
@@ -162,19 +164,30 @@ AbortCause SoftwareThread::lock_lines() noexcept {
   }
 }
 
+// REQUIRES: *seen is neither locked nor U. False: the word is another one by now, *seen.
+inline bool SoftwareThread::take_line(std::size_t index, std::uint64_t *seen) noexcept {
+  context_->writes[index].before.store(*seen, std::memory_order_relaxed);  // relaxed: published by the lock
+  step(Step::kGapLineBefore);
+  // acquire: pairs with line-unlock of whoever wrote the line last. release: recovery finds `before` by the lock.
+  return writes_[index].word->compare_exchange_strong(*seen, locked_by(number_), std::memory_order_acq_rel,
+                                                      std::memory_order_relaxed);
+}
+
 // kCrossLevel: the line is in U.
-AbortCause SoftwareThread::lock_line(std::size_t index) noexcept {
-  LineWord &word = *writes_[index].word;
+inline AbortCause SoftwareThread::lock_line(std::size_t index) noexcept {
+  std::uint64_t seen = writes_[index].word->load(std::memory_order_relaxed);  // relaxed: the CAS decides
+  if (!is_locked(seen) && !is_upper(seen) && take_line(index, &seen)) [[likely]]
+    return AbortCause::kNone;
+  return lock_line_in_use(index, seen);
+}
+
+AbortCause SoftwareThread::lock_line_in_use(std::size_t index, std::uint64_t seen) noexcept {
+  const LineWord &word = *writes_[index].word;
   bool is_decided = false;
-  std::uint64_t seen = word.load(std::memory_order_relaxed);  // relaxed: the CAS decides
   for (;;) {
     if (is_upper(seen)) return AbortCause::kCrossLevel;
     if (!is_locked(seen)) {
-      context_->writes[index].before.store(seen, std::memory_order_relaxed);  // relaxed: published by the lock
-      step(Step::kGapLineBefore);
-      // acquire: pairs with line-unlock of whoever wrote the line last. release: recovery finds `before` by the lock.
-      if (word.compare_exchange_weak(seen, locked_by(number_), std::memory_order_acq_rel, std::memory_order_relaxed))
-        return AbortCause::kNone;
+      if (take_line(index, &seen)) return AbortCause::kNone;
       continue;
     }
     if (!spin_until_changed(word, seen, kCommitSpinRounds)) {

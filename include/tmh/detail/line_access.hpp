@@ -29,8 +29,8 @@ inline constexpr std::uintptr_t kNoLine = std::uintptr_t{1} << 63;
 
 // Aligned: what nearly all accesses need is on one cache line of this thread's.
 struct alignas(64) LineAccess {
-  std::uintptr_t last =
-      kNoLine;  // an address in the line read last, in the view; kNoLine: every access takes a longer way
+  // An address in the line read last, in the view, which the instance has not written; kNoLine: every access takes a longer way.
+  std::uintptr_t last = kNoLine;
   const LineWord *last_word = nullptr;  // its word: *log_top, too, but the shortest way needs no look at the log
   std::uintptr_t view = 0;              // the segment used last: its view,
   std::uint64_t bytes = 0;              // level 1: its size; 0: every access takes the long way,
