@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 
 #include "platform/disk.h"
 #include "platform/failure.h"
+#include "platform/fault_handler.h"
 #include "platform/probes.h"
 #include "platform/process.h"
 #include "platform/steps.h"
@@ -201,8 +203,18 @@ void HardwareLines::close_page(PageId page) noexcept {
   if (view == nullptr) return;
   view->is_open.base()[static_cast<std::uint64_t>(storage::page_index(page))] = std::byte{0};
   // Also when it was not open: a stray touch outside instances (a debugger's) may have mapped it.
-  // Who is refused that is refused opening as well.
-  (void)platform::drop(view->view + storage::page_offset(page), kPageBytes);
+  (void)drop_page(*view, static_cast<std::uint64_t>(storage::page_index(page)));
+}
+
+// False: the kernel refuses that (locked memory before Linux 5.18, a sandbox), and all pages of the view are gone: to be moved it must stay one mapping.
+bool HardwareLines::drop_page(LineView &view, std::uint64_t page_index) noexcept {
+  if (platform::drop(view.view + page_index * kPageBytes, kPageBytes)) return true;
+  if (!memory_.segment(view.number).home.map_lines_again(view.view)) {
+    platform::write_sentence("tmh: a segment cannot be mapped again at", reinterpret_cast<std::uintptr_t>(view.view));
+    std::abort();
+  }
+  view.is_open.forget_from(0);
+  return false;
 }
 
 // Also when they are open already: the kernel may have taken a page back, or made it read-only to write it to its file. REQUIRES: in one block.
@@ -234,8 +246,7 @@ void HardwareLines::drop_neighbours(LineView &view, std::uint64_t page_index) no
   const bool known = page_map_.read(begin, count, kinds);
   for (std::uint64_t i = 0; i < count; ++i) {
     const bool may_be_present = !known || kinds[i] != platform::PageKind::kAbsent;
-    if (may_be_present && view.is_open.base()[first + i] == std::byte{0})
-      (void)platform::drop(view.view + (first + i) * kPageBytes, kPageBytes);
+    if (may_be_present && view.is_open.base()[first + i] == std::byte{0} && !drop_page(view, first + i)) return;
   }
 }
 

@@ -85,6 +85,7 @@ class HardwareLines final : public line::RtmGate {
   void tidy_open_list() noexcept;
   void close_page(storage::PageId page) noexcept;
   void open_run(storage::PageId first, std::uint64_t count) noexcept;
+  bool drop_page(LineView &view, std::uint64_t page_index) noexcept;
   void drop_neighbours(LineView &view, std::uint64_t page_index) noexcept;
   static void unmap_parked(const LineView &view) noexcept;
   [[nodiscard]] bool show(LineView &view) noexcept;

@@ -268,6 +268,29 @@ TEST_F(HybridDurableTest, WithoutEarlyReleaseASnapshotMovesOnToWhatIsDurableAlon
   }
 }
 
+// What level 1 commits while a query runs is durable when it looks at the second one of two pages, and was not at the first one.
+TEST_F(HybridDurableTest, WithoutEarlyReleaseAQueryThatHasReadOldWordsStaysAtItsSnapshot) {
+  DomainOptions options = hybrid(Durability::kBuffered);
+  options.early_release = false;
+  options.flush_interval_ms = 60'000;
+  const Domain domain = Domain::open(path(), options);
+  const Segment segment = domain.map("a.db", raw_pages(kTablePages));
+  const Sites sites(domain);
+  query(domain, [&] {
+    EXPECT_EQ(cell(segment, 4).load(), 0U);
+    std::thread([&] {
+      atomically(sites.lines, [&] {
+        ++cell(segment, 0);
+        ++cell(segment, 2);
+      });
+    }).join();
+    const std::uint64_t first = cell(segment, 0).load();
+    domain.flush();
+    EXPECT_EQ(cell(segment, 2).load(), first);
+  });
+  EXPECT_EQ(sites.lines.report().line_commits, 1U);
+}
+
 // One that died when it had told, and had not given back yet what its records took of the rings. Nobody else commits, and the site may not leave
 // level 1.
 TEST_F(HybridDurableTest, ADeadWriterOfTheLogLeavesNobodysRingFull) {

@@ -1,7 +1,5 @@
 // tests/kill_heap_test.cpp -- heap, pools and roots of one segment, used by processes that are killed at any time, against a reference model.
-// Model:      memory outside the domain, which deaths leave alone. A worker writes down what its next instance will do, runs it, and then moves its
-//             model on. The number of its last instance that committed lies in the segment: so whoever comes after its death knows whether
-//             the instance that was under way happened.
+// Model:      memory outside the domain, which deaths leave alone (support/mortals.h).
 // Invariants: (1) an instance happened wholly or not at all: blocks, pools, roots and the worker's own words agree with its model.
 //             (2) a block keeps its words, whoever allocated it and whoever has it now; in every snapshot, also while others free and reuse.
 //             (3) no two live or free blocks overlap, the heap is sound and holds what the models hold: nothing leaks.
@@ -11,10 +9,8 @@
 
 #include <array>
 #include <atomic>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <ctime>
 #include <iterator>
 #include <random>
 #include <stdexcept>
@@ -24,8 +20,8 @@
 #include <tmh/tmh.hpp>
 
 #include "levels/storage/heap.h"
-#include "platform/steps.h"
 #include "tests/support/children.h"
+#include "tests/support/mortals.h"
 #include "tests/support/pool_blocks.h"
 #include "tests/support/seed.h"
 #include "tests/support/shared.h"
@@ -96,17 +92,9 @@ struct Model {
   std::uint64_t live_blocks = 0,
                 live_sum = 0;  // made less freed, and the sum of their seeds; what was traded counts where it was made
 };
-// A worker's, through all its lives. models[n % 2] is what it is after n instances.
-struct Reference {
-  Model models[2];
-  Plan plan;  // of instance `begun`
-  std::atomic<std::uint64_t> begun, done;
-  std::atomic<std::uint64_t> armed;  // count << 32 | step at which it is to die; 0: nowhere
-};
 struct Ledger {
-  Reference of[kWorkers];
+  Reference<Model, Plan> of[kWorkers];
   std::atomic<std::uint64_t> commits, undone, full;
-  std::atomic<std::uint64_t> steps[kWorkers];  // of all lives, looks included
   std::atomic<bool> stop;
 };
 
@@ -171,19 +159,14 @@ struct Place {
 };
 
 // REQUIRES: worker `number` does not run. What its last life left: did the instance that was under way happen?
-void settle(const Place &place, std::uint32_t number, Reference *reference) {
+void settle(const Place &place, std::uint32_t number, Reference<Model, Plan> *reference) {
   std::array<Entry, kSlots> now;
   const Table &table = *place.tables[number];
   const std::uint64_t done = query(place.domain, [&] {
     for (std::size_t i = 0; i < kSlots; ++i) now[i] = table.slots[i].entry();
     return static_cast<std::uint64_t>(table.done);
   });
-  const std::uint64_t known = reference->done, begun = reference->begun;
-  ASSERT_TRUE(done == known || (done == known + 1 && done == begun))
-      << "worker " << number << " stands at " << done << ", knew of " << known << " and had begun " << begun;
-  if (done == known) return;
-  reference->models[done % 2] = after(reference->models[known % 2], reference->plan, now);
-  reference->done = done;
+  reference->settle(done, [&](const Model &before, const Plan &plan) { return after(before, plan, now); });
 }
 
 struct Undone {};  // by a body, which then never was
@@ -202,10 +185,9 @@ class Worker {
 
   void step() {
     if (random(8) == 0) return look();
-    const std::uint64_t number = reference_.done + 1;
-    const Model &before = reference_.models[reference_.done % 2];
+    const Model &before = reference_.model();
     reference_.plan = make_plan(before);
-    reference_.begun = number;
+    const std::uint64_t number = reference_.begin();
     std::array<Entry, kSlots> now;
     try {
       run(reference_.plan.way, [&] { now = perform(reference_.plan, before, number); });
@@ -221,8 +203,7 @@ class Worker {
     }
     EXPECT_FALSE(reference_.plan.throws);
     is_full_ = false;
-    reference_.models[number % 2] = after(before, reference_.plan, now);
-    reference_.done = number;
+    reference_.commit(after(before, reference_.plan, now));
     ++ledger_.commits;
   }
 
@@ -370,7 +351,7 @@ class Worker {
 
   const Place &place_;
   Ledger &ledger_;
-  Reference &reference_;
+  Reference<Model, Plan> &reference_;
   Table &table_;
   const std::uint32_t number_;
   std::mt19937_64 random_;
@@ -381,15 +362,14 @@ class Worker {
 void work(const std::string &folder, const DomainOptions &options, std::uint32_t number, Ledger *ledger,
           std::uint64_t random_seed) {
   Place place(folder, options);
-  Reference &reference = ledger->of[number];
+  Reference<Model, Plan> &reference = ledger->of[number];
   settle(place, number, &reference);
   {
     Worker worker(place, number, ledger, random_seed);
     while (!ledger->stop && !testing::Test::HasFailure()) {
-      if (const std::uint64_t order = reference.armed.exchange(0); order != 0)
-        platform::crash_at(static_cast<std::uint32_t>(order), static_cast<std::uint32_t>(order >> 32));
+      reference.life.die_where_asked();
       worker.step();
-      ++ledger->steps[number];
+      ++reference.life.steps;
     }
   }
   place.domain.close();
@@ -417,8 +397,7 @@ class Judge {
 
  private:
   void judge_worker(std::uint32_t number) {
-    const Reference &reference = ledger_.of[number];
-    const Model &model = reference.models[reference.done % 2];
+    const Model &model = ledger_.of[number].model();
     const Table &table = *place_.tables[number];
     for (std::size_t i = 0; i < kSlots; ++i) {
       EXPECT_EQ(table.slots[i].entry(), model.slots[i]) << "worker " << number << ", slot " << i;
@@ -438,10 +417,7 @@ class Judge {
   void judge_roots() {
     for (std::uint32_t name = 0; name < kNames; ++name) {
       std::uint64_t counted[kWorkers] = {}, all = 0;
-      for (std::uint32_t i = 0; i < kWorkers; ++i) {
-        const Reference &reference = ledger_.of[i];
-        all += counted[i] = reference.models[reference.done % 2].roots[name];
-      }
+      for (std::uint32_t i = 0; i < kWorkers; ++i) all += counted[i] = ledger_.of[i].model().roots[name];
       ASSERT_EQ(*place_.segment.root_cell(kNameOf[name]) != nullptr, all != 0) << kNameOf[name];
       if (all == 0) continue;
       ++named_roots_;
@@ -466,29 +442,6 @@ class Judge {
 
 class KillHeapTest : public ModeTest {
  protected:
-  void start(std::uint32_t number) {
-    const std::uint64_t random_seed = random_();
-    child_of_[number] = children_.spawn("worker " + std::to_string(number), [this, number, random_seed] {
-      work(folder_.path(), options(), number, &*ledger_, random_seed);
-    });
-  }
-  // At a random step, or at any instruction after some of its own.
-  void strike(std::uint32_t victim) {
-    const std::uint64_t enough = ledger_->steps[victim] + random_() % 12;
-    if (random_() % 2 == 0) ledger_->of[victim].armed = (1 + random_() % 3) << 32 | random_() % platform::kStepCount;
-    const auto is_over = [&] { return !children_.running(child_of_[victim]) || ledger_->steps[victim] >= enough; };
-    EXPECT_TRUE(poll_until(is_over)) << "worker " << victim << " is hung";
-    const timespec pause{0, static_cast<long>(random_() % kAimNs)};
-    nanosleep(&pause, nullptr);
-    bury(victim);
-  }
-  void bury(std::uint32_t victim) {
-    if (!children_.running(child_of_[victim])) {
-      EXPECT_EQ(children_.wait(child_of_[victim]).signal, SIGKILL) << "worker " << victim;  // at its step
-    }
-    children_.bury(child_of_[victim]);
-    ledger_->of[victim].armed = 0;
-  }
   void judge() {
     expect_child("judge", [&] {
       Place place(folder_.path(), options());
@@ -498,9 +451,6 @@ class KillHeapTest : public ModeTest {
   }
 
   Shared<Ledger> ledger_;
-  Children children_;
-  std::size_t child_of_[kWorkers] = {};
-  std::mt19937_64 random_{seed()};
 };
 INSTANTIATE_TEST_SUITE_P(Modes, KillHeapTest, testing::ValuesIn(kModes), mode_name);
 INSTANTIATE_TEST_SUITE_P(DurableModes, KillHeapTest, testing::ValuesIn(kDurableHybridModes), mode_name);
@@ -508,23 +458,13 @@ INSTANTIATE_TEST_SUITE_P(DurableModes, KillHeapTest, testing::ValuesIn(kDurableH
 TEST_P(KillHeapTest, WhatIsThereIsWhatTheModelsSay) {
   const std::uint64_t kills =
       environment_number("TMH_HEAP_KILLS", 120) / (std::size(kModes) + std::size(kDurableHybridModes));
-  for (std::uint32_t i = 0; i < kWorkers; ++i) start(i);
-  for (std::uint64_t done = 0; done < kills && !HasFailure();) {
-    const auto victim = static_cast<std::uint32_t>(random_() % kWorkers);
-    strike(victim);
-    ++done;
-    if (random_() % 4 == 0) {
-      for (std::uint32_t i = 0; i < kWorkers; ++i)
-        if (i != victim) bury(i);
-      done += kWorkers - 1;
-      judge();
-      for (std::uint32_t i = 0; i < kWorkers; ++i)
-        if (i != victim) start(i);
-    }
-    start(victim);
-  }
+  Mortals workers({&ledger_->of[0].life, &ledger_->of[1].life, &ledger_->of[2].life},
+                  [this](std::uint32_t number, std::uint64_t random_seed) {
+                    work(folder_.path(), options(), number, &*ledger_, random_seed);
+                  });
+  workers.kill({.count = kills, .steps_between = 12, .aim_ns = kAimNs, .all_one_in = 4}, [this] { judge(); });
   ledger_->stop = true;
-  children_.expect_success();
+  workers.expect_success();
   judge();
   std::printf("%llu instances committed, %llu undone by their bodies, %llu by a full segment\n",
               static_cast<unsigned long long>(ledger_->commits), static_cast<unsigned long long>(ledger_->undone),

@@ -139,6 +139,32 @@ TEST(KillBesideOthersTest, RoomInTheLogThatTheDeadHadReservedIsGivenBack) {
   }
 }
 
+// An attempt that fails behind the reservation has given it back, once: its process's death gives back nothing more.
+TEST(KillBesideOthersTest, RoomInTheLogOfAnAbortIsGivenBackOnce) {
+  const MemoryFolder folder;
+  const std::string path = folder / "domain";
+  const Table table(path, Durability::kStrict);
+  for (const bool at_pages : {false, true}) {
+    const ChildEnd end = run_in_child("victim", [&] {
+      auto *own = new Table(path, Durability::kStrict);  // never closed
+      const Site site(own->domain, "site", at_pages ? "always" : "never");
+      int attempts = 0;
+      atomically(site, [&] {
+        if (++attempts == 2) die_unless_failed();
+        own->word(1).store(own->word(0).load() + (at_pages ? 10 : 20));
+        expect_child("rival", [&] {
+          const Table theirs(path, Durability::kStrict);
+          atomically(Site(theirs.domain, "rival", at_pages ? "always" : "never"), [&] { ++theirs.word(0); });
+        });
+      });
+    });
+    EXPECT_EQ(end.signal, SIGKILL);
+    table.domain.collect();
+    table.domain.flush();
+    EXPECT_EQ(reserved_in_log(path), 0U) << at_pages;
+  }
+}
+
 // The flusher dies between a write and its publication, after another thread has committed more. What it had begun is of one cut, and that later
 // commit of none.
 class KillWhileLoggingTest : public testing::TestWithParam<Step> {};

@@ -1,6 +1,6 @@
 // tests/kill_segments_test.cpp -- durable domains whose processes make, map, unmap and grow segments, take checkpoints, archive and are killed.
-// Model:      memory outside the domain. A worker has a word of its own on each page of each segment; what it stores there is the number of its
-//             instance, which it writes down before it begins and which lies in the first segment when it has committed.
+// Model:      memory outside the domain (support/mortals.h). A worker has a word of its own on each page of each segment; what it stores there is the
+//             number of its instance.
 // Invariants: (1) every word is as its owner's last instance that committed left it; all that was acknowledged did, also when shared memory is lost.
 //             (2) a backup holds the same. (3) what the archive and a backup hold together is the same again.
 // Size:       TMH_SEGMENT_KILLS deaths in all (default 30), shared by the modes; half of them are of all workers at once.
@@ -9,10 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -23,9 +21,9 @@
 
 #include <tmh/tmh.hpp>
 
-#include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
+#include "tests/support/mortals.h"
 #include "tests/support/seed.h"
 #include "tests/support/shared.h"
 #include "tests/support/stage.h"
@@ -48,13 +46,8 @@ struct Plan {
   std::uint64_t count = 0;
 };
 using Words = std::array<std::array<std::uint64_t, kPagesMax>, kSegments>;
-struct Reference {
-  Words models[2];  // [n % 2]: after n instances
-  Plan plan;        // of instance `begun`
-  std::atomic<std::uint64_t> begun, done, armed, steps;
-};
 struct Ledger {
-  Reference of[kWorkers];
+  Reference<Words, Plan> of[kWorkers];
   std::atomic<std::uint64_t> commits, maps, grows, checkpoints, archives;
   std::atomic<bool> stop;
 };
@@ -110,10 +103,9 @@ class Worker {
       open();
       settle();
       for (std::uint64_t left = 20 + random(60); left > 0 && !ledger_.stop && !testing::Test::HasFailure(); --left) {
-        if (const std::uint64_t order = reference_.armed.exchange(0); order != 0)
-          platform::crash_at(static_cast<std::uint32_t>(order), static_cast<std::uint32_t>(order >> 32));
+        reference_.life.die_where_asked();
         step();
-        ++reference_.steps;
+        ++reference_.life.steps;
       }
       close();
     }
@@ -121,12 +113,7 @@ class Worker {
   // As its last life left it.
   void settle() {
     const std::uint64_t done = query(domain_, [&] { return done_of(segments_.at(0), number_).load(); });
-    const std::uint64_t known = reference_.done, begun = reference_.begun;
-    ASSERT_TRUE(done == known || (done == known + 1 && done == begun))
-        << "worker " << number_ << " stands at " << done << ", knew of " << known << " and had begun " << begun;
-    if (done == known) return;
-    reference_.models[done % 2] = after(reference_.models[known % 2], reference_.plan, done);
-    reference_.done = done;
+    reference_.settle(done, [&](const Words &before, const Plan &plan) { return after(before, plan, done); });
   }
   void open() {
     domain_ = Domain::open(folder_, options_);
@@ -182,7 +169,6 @@ class Worker {
     ++ledger_.grows;
   }
   void change() {
-    const std::uint64_t number = reference_.done + 1;
     Plan &plan = reference_.plan;
     plan.count = 1 + random(random(4) == 0 ? kStoresMax : kStoresOfSmall);
     for (std::uint64_t i = 0; i < plan.count; ++i) {
@@ -190,8 +176,8 @@ class Worker {
       std::advance(at, static_cast<std::ptrdiff_t>(random(segments_.size())));
       plan.stores[i] = {at->first, random(at->second.size_bytes() / kPageBytes)};
     }
-    reference_.begun = number;
-    const Words &before = reference_.models[reference_.done % 2];
+    const std::uint64_t number = reference_.begin();
+    const Words &before = reference_.model();
     const auto body = [&] {
       for (std::uint64_t i = 0; i < plan.count; ++i) {
         field<std::uint64_t> &mine = word(segments_.at(plan.stores[i].segment), plan.stores[i].page, number_);
@@ -212,8 +198,7 @@ class Worker {
       default:
         atomically(*lines_, body);
     }
-    reference_.models[number % 2] = after(before, plan, number);
-    reference_.done = number;
+    reference_.commit(after(before, plan, number));
     ++ledger_.commits;
   }
 
@@ -221,7 +206,7 @@ class Worker {
   const DomainOptions options_;
   const std::uint32_t number_;
   Ledger &ledger_;
-  Reference &reference_;
+  Reference<Words, Plan> &reference_;
   std::mt19937_64 random_;
   Domain domain_;
   std::map<std::uint32_t, Segment> segments_;
@@ -244,36 +229,12 @@ class KillSegmentsTest : public testing::TestWithParam<Mode> {
   }
   [[nodiscard]] std::string domain_folder() const { return folder_ / "domain"; }
 
-  void start(std::uint32_t number) {
-    const std::uint64_t random_seed = random_();
-    child_of_[number] = children_.spawn("worker " + std::to_string(number), [this, number, random_seed] {
-      Worker(domain_folder(), options(), number, &*ledger_, random_seed).run();
-    });
-  }
-  void strike(std::uint32_t victim) {
-    Reference &reference = ledger_->of[victim];
-    const std::uint64_t enough = reference.steps + random_() % 20;
-    if (random_() % 2 == 0) reference.armed = (1 + random_() % 3) << 32 | random_() % platform::kStepCount;
-    const auto is_over = [&] { return !children_.running(child_of_[victim]) || reference.steps >= enough; };
-    EXPECT_TRUE(poll_until(is_over)) << "worker " << victim << " is hung";
-    const timespec pause{0, static_cast<long>(random_() % kAimNs)};
-    nanosleep(&pause, nullptr);
-    bury(victim);
-  }
-  void bury(std::uint32_t victim) {
-    if (!children_.running(child_of_[victim])) {
-      EXPECT_EQ(children_.wait(child_of_[victim]).signal, SIGKILL) << "worker " << victim;
-    }
-    children_.bury(child_of_[victim]);
-    ledger_->of[victim].armed = 0;
-  }
   void expect_words(const Domain &domain, const std::string &where) {
     std::map<std::uint32_t, Segment> segments;
     for (std::uint32_t i = 0; i < kSegments; ++i) segments[i] = domain.map(name_of(i), pages(kPagesAtFirst));
     query(domain, [&] {
       for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
-        const Reference &reference = ledger_->of[worker];
-        const Words &model = reference.models[reference.done % 2];
+        const Words &model = ledger_->of[worker].model();
         for (auto &[number, segment] : segments) {
           const std::uint64_t count = segment.size_bytes() / kPageBytes;
           for (std::uint64_t page = 0; page < kPagesMax; ++page) {
@@ -288,7 +249,7 @@ class KillSegmentsTest : public testing::TestWithParam<Mode> {
   }
   // REQUIRES: no worker runs. Makes a backup: once for the end, and now and then for a look at it.
   void judge() {
-    const bool is_first = !std::filesystem::exists(base_), copies = is_first || random_() % 3 == 0;
+    const bool is_first = !std::filesystem::exists(base_), copies = is_first || workers_.random(3) == 0;
     const std::string copy = is_first ? base_ : folder_ / "copy";
     expect_child("judge", [&] {
       for (std::uint32_t i = 0; i < kWorkers; ++i) {
@@ -327,9 +288,10 @@ class KillSegmentsTest : public testing::TestWithParam<Mode> {
 
   const TempFolder folder_;
   Shared<Ledger> ledger_;
-  Children children_;
-  std::size_t child_of_[kWorkers] = {};
-  std::mt19937_64 random_{seed()};
+  Mortals workers_{{&ledger_->of[0].life, &ledger_->of[1].life, &ledger_->of[2].life},
+                   [this](std::uint32_t number, std::uint64_t random_seed) {
+                     Worker(domain_folder(), options(), number, &*ledger_, random_seed).run();
+                   }};
   const std::string base_ = folder_ / "base";
 };
 INSTANTIATE_TEST_SUITE_P(DurableModes, KillSegmentsTest,
@@ -342,24 +304,12 @@ INSTANTIATE_TEST_SUITE_P(DurableModes, KillSegmentsTest,
 
 TEST_P(KillSegmentsTest, WhatIsThereIsWhatTheModelsSay) {
   const std::uint64_t kills = environment_number("TMH_SEGMENT_KILLS", 30) / 3;
-  for (std::uint32_t i = 0; i < kWorkers; ++i) start(i);
-  for (std::uint64_t done = 0; done < kills && !HasFailure();) {
-    const auto victim = static_cast<std::uint32_t>(random_() % kWorkers);
-    strike(victim);
-    ++done;
-    if (random_() % 3 == 0) {
-      for (std::uint32_t i = 0; i < kWorkers; ++i)
-        if (i != victim) bury(i);
-      done += kWorkers - 1;
-      if (random_() % 2 == 0) lose_shared_memory(domain_folder());
-      judge();
-      for (std::uint32_t i = 0; i < kWorkers; ++i)
-        if (i != victim) start(i);
-    }
-    start(victim);
-  }
+  workers_.kill({.count = kills, .steps_between = 20, .aim_ns = kAimNs, .all_one_in = 3}, [this] {
+    if (workers_.random(2) == 0) lose_shared_memory(domain_folder());
+    judge();
+  });
   ledger_->stop = true;
-  children_.expect_success();
+  workers_.expect_success();
   if (!std::filesystem::exists(base_)) judge();
   judge();
   roll_forward();

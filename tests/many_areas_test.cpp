@@ -1,6 +1,6 @@
 // tests/many_areas_test.cpp -- scattered touches in a process that may have hardly any more areas of memory (vm.max_map_count).
 // Invariant:  the instance goes on, and what it reads and writes is right: with kernel tracking also where areas that it needs must become parts of larger
-//             ones, beside some for all of which there was no memory; with signals where all of a view is open, and its segment grows.
+//             ones, beside some for all of which there was no memory; with signals where all of a view is open, and its segment grows, then or later.
 // Source:     thesis, appendix A.1 item 4.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <string>
 
 #include <tmh/tmh.hpp>
@@ -162,6 +163,57 @@ TEST_P(WholeViewTest, FindsWhatIsStoredWhereTheSegmentHasGrown) {
     });
     query(domain, [&] { EXPECT_EQ(load(word(kInMiddle)) + load(word(kGrown)), 3U); });
   });
+}
+
+struct Left {};
+
+// The view stays open with the pages that it has kept; what another process stores behind the end that it had then is not home, for a reader's sake.
+TEST_P(WholeViewTest, IsNotOpenToALaterInstanceWhereTheSegmentHasGrown) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers map memory of their own, and end the program where they cannot";
+#endif
+  constexpr std::uint64_t kInMiddle = kStagePages / 2, kGrown = kStagePages + kInMiddle;
+  const Shared<Turn> turn;
+  const auto word = [](const Segment &segment, std::uint64_t page) -> std::uint64_t & {
+    return *reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes);
+  };
+  const auto play = [&](const std::function<void(const Domain &, const Segment &)> &body) {
+    return role(*turn, [&, body] {
+      const Domain domain = Domain::open(folder_.path(), options());
+      body(domain, domain.map("grows.raw", raw_segment()));
+    });
+  };
+  Children children;
+  children.spawn("no area", play([&](const Domain &domain, const Segment &segment) {
+                   leave_areas(0);
+                   const auto leaves = [&] {
+                     EXPECT_EQ(load(word(segment, kInMiddle)), 0U);
+                     EXPECT_EQ(protection_of(segment.data() + kGrown * kPageBytes), "rw-p") << "not the whole view";
+                     throw Left{};
+                   };
+                   EXPECT_THROW(atomically(domain, leaves), Left);
+                   turn->reach(1);
+                   turn->await(3);
+                   atomically(domain, [&] { store(word(segment, kGrown), load(word(segment, kGrown)) + 1); });
+                   query(domain, [&] { EXPECT_EQ(load(word(segment, kGrown)), 3U); });
+                   turn->reach(4);
+                 }));
+  children.spawn("reader", play([&](const Domain &domain, const Segment &segment) {
+                   turn->await(1);
+                   query(domain, [&] {
+                     EXPECT_EQ(load(word(segment, 0)), 0U);
+                     turn->reach(2);
+                     turn->await(4);
+                   });
+                 }));
+  children.spawn("grows", play([&](const Domain &domain, const Segment &segment) {
+                   turn->await(2);
+                   segment.grow(2 * kStagePages * kPageBytes);
+                   atomically(domain, [&] { store(word(segment, kGrown), std::uint64_t{2}); });
+                   turn->reach(3);
+                   turn->await(4);
+                 }));
+  children.expect_success();
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, WholeViewTest, testing::Values(kModes[2], kModes[3], kModes[4], kModes[7]), mode_name);

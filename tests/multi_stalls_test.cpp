@@ -45,6 +45,17 @@ TEST_P(StallsTest, HistoriesAreRight) {
 INSTANTIATE_TEST_SUITE_P(Modes, StallsTest, testing::ValuesIn(kModes), mode_name);
 INSTANTIATE_TEST_SUITE_P(DurableModes, StallsTest, testing::ValuesIn(kDurableHybridModes), mode_name);
 
+class StallsOfDurableTest : public testing::TestWithParam<Mode> {};
+
+TEST_P(StallsOfDurableTest, HistoriesWithoutEarlyReleaseAreRight) {
+  if (const std::string why = why_unavailable(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  HistoryPlan plan = plan_for(GetParam(), seed() % std::size(kPolicies));
+  plan.options.early_release = false;
+  EXPECT_TRUE(run_history(plan).is_right);
+}
+
+INSTANTIATE_TEST_SUITE_P(DurableModes, StallsOfDurableTest, testing::ValuesIn(kDurableHybridModes), mode_name);
+
 class StallsPlantedTest : public testing::TestWithParam<Mode> {};
 
 // Found in one to eight runs. Of the faults that multi_schedule_test leads to, such runs find RecallReadsFirst, NoUndoWords, ExtendNoFollow and

@@ -1,8 +1,9 @@
 // tests/recovery_test.cpp -- what recovery leaves in the data files, whatever the crash left in the log.
 // Invariants: (1) exactly the effect of a prefix of the transactions, with everything that was durable. (2) recovery that was cut, at any
-//             write and any number of times, and run again gives the same. (3) recovering from an older backup through all generations
-//             gives what the live folder has; so does a point in time. (4) records of earlier lives, in recycled files and behind torn
-//             tails, count for nothing. (5) a full disk, a short data file, an unknown page are errors, and change nothing.
+//             write and any number of times, and run again gives the same; to another end (an earlier moment, or without the archive's files)
+//             it is refused. (3) recovering from an older backup through all generations gives what the live folder has; so does a point in
+//             time. (4) records of earlier lives, in recycled files and behind torn tails, count for nothing. (5) a full disk, a short data
+//             file, an unknown page are errors, and change nothing.
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -479,6 +480,66 @@ TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
   rig.sync();
   rig.checkpoint();
   EXPECT_EQ(rig.recover_only(&report, until), Errc::kBadArgument) << "a transaction came behind it";
+}
+
+// The data files may hold what comes behind an earlier moment, and behind the end of the log that the folder itself has.
+class HalfRestoredTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      rig_.commit({{0, 2ull * i, 0, i + 1}, {0, (2ull * i) + 1, 0, i + 1}});
+      if (i == 0) rig_.sync();
+      if (i == 0) backup_ = rig_.snapshot();
+    }
+    rig_.sync();
+  }
+  void TearDown() override { platform::set_disk_hook(nullptr); }
+
+  // Dies when it has stored half of the second transaction.
+  void cut(const RecoveryOptions &options) {
+    const ChildEnd end = run_in_child("recovery", [&] {
+      g_stores_left = 2;
+      platform::set_disk_hook([](const platform::DiskEvent &event) {
+        if (event.op == platform::DiskOp::kHomeWrite && g_stores_left-- == 0) _exit(99);
+        return 0;
+      });
+      RecoveryReport ignored;
+      static_cast<void>(rig_.recover_only(&ignored, options));
+    });
+    EXPECT_EQ(end.exit_code, 99);
+    EXPECT_EQ(rig_.prefix_of(rig_.home()), -1);
+  }
+
+  static inline std::atomic<int> g_stores_left;
+  MemoryFolder folder_;
+  LogRig rig_{folder_.path()};
+  LogRig::Files backup_;
+  RecoveryReport report_;
+};
+
+TEST_F(HalfRestoredTest, HasNoEarlierMoment) {
+  RecoveryOptions until;
+  until.threads = 1;
+  until.until_lsn = rig_.transactions()[1].end;
+  cut(until);
+  RecoveryOptions earlier;
+  earlier.until_lsn = rig_.transactions()[0].end;
+  EXPECT_EQ(rig_.recover_only(&report_, earlier), Errc::kBadArgument);
+  ASSERT_EQ(rig_.recover_only(&report_, until), Errc::kOk) << platform::failure_detail();
+  EXPECT_EQ(rig_.home(), rig_.expected(2));
+}
+
+TEST_F(HalfRestoredTest, NeedsTheArchiveAgain) {
+  const MemoryFolder archive;
+  write_file(archive / log_file_name(0), rig_.snapshot().at(log_file_name(0)));
+  rig_.restore(backup_);
+  RecoveryOptions all;
+  all.threads = 1;
+  all.log_folder = archive.path();
+  cut(all);
+  EXPECT_EQ(rig_.recover_only(&report_), Errc::kLogDamaged);
+  ASSERT_EQ(rig_.recover_only(&report_, all), Errc::kOk) << platform::failure_detail();
+  EXPECT_EQ(rig_.home(), rig_.expected());
 }
 
 // What was undone is in the log all the same.

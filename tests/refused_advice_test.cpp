@@ -3,18 +3,13 @@
 //             tracking, so do domains that are opened behind mlockall(MCL_FUTURE), and what they only reserve is not brought into memory. (3) so do
 //             those of a process that forbids itself madvise(2) behind the open, at any level.
 // Why:       MADV_DONTNEED and guards are refused for locked memory, and locking copies private mappings that may be stored to.
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstdint>
 #include <fstream>
-#include <iterator>
 #include <ostream>
 #include <string>
 
@@ -22,6 +17,7 @@
 
 #include "platform/failure.h"
 #include "tests/support/children.h"
+#include "tests/support/forbid.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 
@@ -78,16 +74,6 @@ void lock_all(int flags) {
   if (flags != 0 && mlockall(flags) != 0) _exit(kCannot);
 }
 
-void forbid_madvise() {
-  sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 1),
-                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog program{std::size(filter), filter};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-    _exit(kCannot);
-}
-
 // In MiB.
 std::uint64_t resident() {
   std::ifstream file("/proc/self/statm");
@@ -136,7 +122,7 @@ TEST_P(RefusedAdvice, RollsBackAndFollows) {
     // ENOMEM: locked, but it could not be brought in, for it is inaccessible outside instances.
     if (play.refusal == Refusal::kOfSegment && mlock(segment.data(), kPages * kPageBytes) != 0 && errno != ENOMEM)
       _exit(kCannot);
-    if (play.refusal == Refusal::kOfSandbox) forbid_madvise();
+    if (play.refusal == Refusal::kOfSandbox && !try_forbid(SYS_madvise)) _exit(kCannot);
     EXPECT_LT(resident(), 512U);
     std::uint64_t expected = 0;
     for (std::uint32_t round = 0; round < 4; ++round) {

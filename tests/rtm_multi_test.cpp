@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -19,6 +20,7 @@
 #include "hierarchy/domain_impl.h"
 #include "platform/disk.h"
 #include "tests/support/children.h"
+#include "tests/support/forbid.h"
 #include "tests/support/modes.h"
 #include "tests/support/rtm_table.h"
 #include "tests/support/seed.h"
@@ -363,6 +365,37 @@ TEST_F(RtmMultiTest, PagesThatLeaveAreLeft) {
 
 // The ring of moves has come round since: what is not in it may have left.
 TEST_F(RtmMultiTest, PagesOfWhichNoMoveIsLeftAreClosed) { EXPECT_EQ(count_in_turn(false, true, true), 40U); }
+
+// A sandbox that the process has entered since the page was opened refuses the advice that closes it.
+TEST_F(RtmMultiTest, PagesThatLeaveAreLeftWhereAdviceIsRefused) {
+  constexpr std::uint32_t kTurns = 20, kMadvDontneedLocked = 24;
+  const Shared<Turn> turn;
+  Children children;
+  children.spawn("rtm", role(*turn, [&] {
+                   const RtmTable table(folder_.path());
+                   const Site site = table.plain_site();
+                   for (int i = 0; i < 100; ++i) atomically(site, [&] { table.word(0) = 0; });
+                   EXPECT_GT(site.report().hardware_commits, 0U);
+                   forbid(SYS_madvise, {MADV_DONTNEED, kMadvDontneedLocked});
+                   for (std::uint32_t i = 0; i < kTurns; i += 2) {
+                     turn->reach(i + 1);
+                     turn->await(i + 2);
+                     atomically(site, [&] { ++table.word(0); });
+                   }
+                   turn->reach(kTurns + 1);
+                 }));
+  children.spawn("pages", role(*turn, [&] {
+                   const RtmTable table(folder_.path(), hybrid_options(LineChoice::kSoftware));
+                   for (std::uint32_t i = 0; i < kTurns; i += 2) {
+                     turn->await(i + 1);
+                     for (int again = 0; again < 3; ++again) atomically(table.domain, [&] { ++table.word(0); });
+                     turn->reach(i + 2);
+                   }
+                   turn->await(kTurns + 1);
+                 }));
+  children.expect_success();
+  EXPECT_EQ(RtmTable(folder_.path()).committed(0), 2 * kTurns);
+}
 
 // It came along with another one: no level had had it before. An instance on software lines has read it when RTM changes it.
 TEST_F(RtmMultiTest, PageThatCameAheadIsAskedForBySoftwareLines) {

@@ -469,7 +469,8 @@ void Engine::finish_instance() noexcept {
   standing_in_.clear();
   for (const PageId page : undone_) drop_page(page);
   undone_.clear();
-  if (!keeps()) drop_all();
+  // Of blocks that are open nobody looks later where their segment has grown, nor which versions there are by then.
+  if (!keeps() || !blocks_.empty()) drop_all();
   if (is_left_open_) close_views();
   own.pin.store(kNoPin, std::memory_order_release);  // release: our reads come before home may change
   own.instance.store(0, std::memory_order_relaxed);

@@ -227,8 +227,8 @@ bool Engine::may_see_now() const noexcept {
 // REQUIRES the lock. Nothing that the instance touched was committed since its snapshot: then it may as well have begun now.
 bool Engine::extend() noexcept {
   DomainState &state = memory_.state();
-  // What stands in for a page is its state at this snapshot, and nothing tells of later commits to it.
-  if (failed_ || resync_needed_ || !standing_in_.empty()) return false;
+  // What stands in for a page is its state at this snapshot, and nothing tells of later commits to it; as of what only undo words know.
+  if (failed_ || resync_needed_ || !standing_in_.empty() || read_behind_) return false;
   if (knows_too_little() || !may_see_now()) return false;
   // Eager: every touch has moved the snapshot to its present, past commits that the log since begin still tells of. Bringing what they wrote
   // once more would overwrite this instance's stores; and what it has not touched is inaccessible.

@@ -174,6 +174,17 @@ bool Home::has_data(std::uint64_t offset_bytes, std::uint64_t bytes) const noexc
   return platform::has_data(mapped_fd(), mapped_offset() + offset_bytes, bytes);
 }
 
+bool Home::map_lines_again(std::byte *view) const noexcept {
+  void *at = map_here(view, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED);
+  if (at == MAP_FAILED) return false;
+  advise_view(at, 0, max_bytes_);
+  // Reading ahead makes large folios. Opening a page dirties every block of its folio under the folio's lock, which all processes that open
+  // pages of it want: two of them inserted 0.6 to 0.8 times as fast (bench/README.md, "Search trees"). All over, whatever holes there are, so
+  // that it is one mapping: mremap() moves no two at once.
+  platform::keep_off_holes(at, 0, max_bytes_, 0);
+  return true;
+}
+
 Errc Home::map_parked(std::uintptr_t view, std::byte **parked) noexcept {
   constexpr std::uint64_t kAlign = 1ull << 30;  // what one entry of the page table's third level spans
   const std::uint64_t bytes = max_bytes_ + kAlign;
@@ -181,17 +192,11 @@ Errc Home::map_parked(std::uintptr_t view, std::byte **parked) noexcept {
   if (room == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "reserving addresses for line mode");
   auto *const begin = static_cast<std::byte *>(room);
   std::byte *const wanted = begin + (view - reinterpret_cast<std::uintptr_t>(room)) % kAlign;
-  void *at = map_here(wanted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED);
-  if (at == MAP_FAILED) {
+  if (!map_lines_again(wanted)) {
     const Errc error = fail_errno(Errc::kOutOfMemory, "mapping for line mode");
     munmap(room, bytes);
     return error;
   }
-  advise_view(at, 0, max_bytes_);
-  // Reading ahead makes large folios. Opening a page dirties every block of its folio under the folio's lock, which all processes that open
-  // pages of it want: two of them inserted 0.6 to 0.8 times as fast (bench/README.md, "Search trees"). All over, whatever holes there are, so
-  // that it is one mapping: mremap() moves no two at once.
-  platform::keep_off_holes(at, 0, max_bytes_, 0);
   if (wanted != begin) munmap(begin, static_cast<std::uint64_t>(wanted - begin));
   if (wanted + max_bytes_ != begin + bytes)
     munmap(wanted + max_bytes_, static_cast<std::uint64_t>(begin + bytes - (wanted + max_bytes_)));

@@ -52,6 +52,8 @@ class Home {
   // A shared, writable mapping of the whole reserve, no page present, at an address that differs from `view` by a multiple of 1 GiB: moving it
   // to `view` moves page tables whole. Its faults read nothing ahead: platform::read_in().
   [[nodiscard]] Errc map_parked(std::uintptr_t view, std::byte **parked) noexcept;
+  // The same anew where one stands at `view`.
+  [[nodiscard]] bool map_lines_again(std::byte *view) const noexcept;
 
   // Does a load from a hole of home take a block? Has anything ever been stored there? Async-signal-safe.
   [[nodiscard]] bool loads_take_blocks() const noexcept { return loads_take_blocks_; }

@@ -119,6 +119,7 @@ class Recovery {
   [[nodiscard]] Errc find_held_end(Lsn *end);
   [[nodiscard]] Errc look_for_opening(Lsn end, Lsn *previous_end);
   [[nodiscard]] Errc no_such_page(const RecordView &record, PageId page) const;
+  [[nodiscard]] Errc announce();
   [[nodiscard]] Errc store();
   [[nodiscard]] Errc grow_segments() const;
   [[nodiscard]] Errc grow_heaps() const;
@@ -250,12 +251,23 @@ void Recovery::open_generation(const RecordView &record) {
   if (!plan_.is_cut) plan_.spans.push_back({record.header.lsn, record.header.lsn});
 }
 
+// Who is cut from here on leaves data files that hold some of what comes up to the plan's end. So no later recovery may end before that: of an
+// earlier moment, or without the archived files. Otherwise the end is that of all there is, and each recovery's.
+Errc Recovery::announce() {
+  if ((!plan_.is_cut && options_.log_folder.empty()) || plan_.end <= from_.durable_lsn) return Errc::kOk;
+  CheckpointV1 next = from_;
+  next.durable_lsn = plan_.end;
+  next.is_clean = 0;
+  return checkpoint_->store(next);
+}
+
 // Second reading.
 Errc Recovery::store() {
   const auto start = Clock::now();
   std::erase_if(plan_.spans, [](const LogSpan &span) { return span.from == span.to; });
   if (const Errc error = grow_segments(); error != Errc::kOk) return error;
   if (const Errc error = files_.open(); error != Errc::kOk) return error;
+  if (const Errc error = announce(); error != Errc::kOk) return error;
   const unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
   ReplayCounts counts;
   const Errc error = replay(

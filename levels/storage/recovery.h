@@ -58,7 +58,7 @@ struct RecoveryReport {
 // checkpoint at next_lsn under a generation above every one in the log. The caller writes the kOpen record there, with the payload
 // `report->open`, before any other. The log file of next_lsn is made whole, copied from log_folder, or removed when it is cut short or
 // its header is damaged and it holds nothing. kBadArgument when the point lies before the checkpoint's durable_lsn: the
-// data files may hold later commits.
+// data files may hold later commits. A recovery of a point in time, or with a log_folder, stores there how far it goes before it stores to them.
 [[nodiscard]] Errc recover(const std::string &folder, const ControlFile &control, CheckpointFile *checkpoint,
                            const RecoveryOptions &options, RecoveryReport *report) noexcept;
 
