@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <new>
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -103,7 +104,12 @@ class CommandLine {
     try {
       app_.parse(argc, argv);
     } catch (const CLI::Success &asked) {  // --help, --version
-      return app_.exit(asked);
+      std::ostringstream text;
+      (void)app_.exit(asked, text);
+      chosen_ = [text = text.str()] {
+        print(text);
+        return Exit::kOk;
+      };
     } catch (const CLI::RequiredError &error) {
       // CLI11 looks for what is missing first, and then does not name the word that it did not know.
       const std::vector<std::string> unknown = app_.remaining(true);
@@ -133,7 +139,7 @@ class CommandLine {
   // Standard error: one sentence. Standard output, when JSON was asked for: the same as a document.
   int tell(const Error &error) const {
     std::fflush(stdout);
-    fmt::print(stderr, "tmh: {}\n", sentence(error));
+    print_error(fmt::format("tmh: {}\n", sentence(error)));
     if (json_ != nullptr && *json_) {
       const Json document{
           {"error", errc_name(error.errc())}, {"code", error.code().value()}, {"message", error.what()}};

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -175,8 +174,8 @@ Exit run(const TraceCommand &command) {
     ++rings;
   }
   if (rings == 0)
-    fmt::print(stderr, "tmh: {}: no traces; processes that open the domain with TMH_TRACE=on record them\n",
-               command.domain);
+    print_error(fmt::format("tmh: {}: no traces; processes that open the domain with TMH_TRACE=on record them\n",
+                            command.domain));
   const Json document{{"displayTimeUnit", "ns"},
                       {"otherData", {{"document", "tmh-trace-1"}, {"participants", rings}, {"events_lost", lost}}},
                       {"traceEvents", std::move(events)}};
