@@ -117,9 +117,10 @@ std::string end_text(const LogEnd &end, bool is_open) {
 Exit run(const LogDumpCommand &command) {
   const auto control = read_durable_control(command.domain);
   const CheckpointV1 checkpoint = read_checkpoint(command.domain, *control).get(command.domain);
-  const bool earlier = command.from != ~0ull && command.from < checkpoint.lsn;
-  const CheckpointV1 from = earlier ? start_before(command.domain, command.logs, checkpoint, command.from) : checkpoint;
-  const Lsn first = command.from != ~0ull ? command.from : from.lsn;
+  const bool earlier = command.from.has_value() && *command.from < checkpoint.lsn;
+  const CheckpointV1 from =
+      earlier ? start_before(command.domain, command.logs, checkpoint, *command.from) : checkpoint;
+  const Lsn first = command.from.value_or(from.lsn);
   LogWalk walk(command.domain, command.logs, *control, from);
   if (!command.json)
     print(fmt::format("{:>14} {:>12} {:26} {:>4} {:>8} {:>10}\n", "LSN", "STAMP", "TIME", "GEN", "PAGES", "BYTES"));
@@ -132,6 +133,9 @@ Exit run(const LogDumpCommand &command) {
       print(entry_text(entry, *control, last_end, command.pages));
   }
   const LogEnd &end = walk.end();
+  // Whoever remembers such an LSN has read another log, or one that was undone; of a torn or damaged one more may have been there.
+  if (exit_of(end) == Exit::kOk && first > end.lsn)
+    refuse(Errc::kBadArgument, fmt::format("LSN {} lies behind the end of the log at LSN {}", first, end.lsn));
   const bool is_open = !live_participants(command.domain).empty();
   if (command.json)
     print_line(end_json(end, is_open));
