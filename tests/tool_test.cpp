@@ -198,6 +198,24 @@ TEST_F(Tool, NamesOfSegmentsDoNothingToTheTerminal) {
   EXPECT_EQ(tmh_json({"info", domain()})["segments"][0]["name"], "\x1b[31m\nred.db");
 }
 
+TEST_F(Tool, NamesInChangesProblemsAndErrorsDoNothingToTheTerminalEither) {
+  {
+    const Domain opened = Domain::open(domain(), durable_options());
+    const Segment segment = opened.map("\x1b[31m\nred.db", raw_pages(64));
+    commit(opened, segment, 1);
+  }
+  std::filesystem::remove(domain() + "/\x1b[31m\nred.db");
+  for (const Words &words : {Words{"log", "dump", domain(), "--from", "0", "--pages"},
+                             {"info", domain()},
+                             {"check", domain()},
+                             {"recover", domain()},
+                             {"checkpoint", domain()}}) {
+    const ProgramEnd end = tmh(words);
+    EXPECT_EQ((end.out + end.err).find('\x1b'), std::string::npos) << end.out << end.err;
+    EXPECT_NE((end.out + end.err).find("\\x1b[31m\\x0ared.db"), std::string::npos) << end.out << end.err;
+  }
+}
+
 TEST_F(Tool, HelpHasAnExampleAndTheExitCodes) {
   for (const std::string &name : kAll) {
     Words words = to_command(name, domain());

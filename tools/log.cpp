@@ -77,7 +77,8 @@ std::string entry_text(const LogEntry &entry, const ControlFile &control, Lsn la
   if (!pages) return text;
   for (const PageChange &change : entry.changes) {
     const std::uint32_t number = storage::segment_number(change.page);
-    text += fmt::format("{:>14} segment {} ({}), page {}, lines {}: {}\n", "", number, segment_name(control, number),
+    text += fmt::format("{:>14} segment {} ({}), page {}, lines {}: {}\n", "", number,
+                        printable(segment_name(control, number)),
                         static_cast<std::uint64_t>(storage::page_index(change.page)), line_list(change.lines),
                         counted(change.word_count, "word"));
   }
