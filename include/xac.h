@@ -44,7 +44,8 @@ int xInit(const char *path, int flags);
  * one of this thread. Other threads' calls that it overtakes fail like those that come after it: the process is not initialised. */
 int xShutdown(void);
 /* Maps the first `length` bytes (a multiple of 4096) of file `name` (relative: to the domain's folder), which is created or extended
- * when too short. Returns its address, the same in every process, or MAP_FAILED; xLastError() and xLastErrorText() then tell why. */
+ * when too short; not the heap's, heap.tmh, by whatever name. Returns its address, the same in every process, or MAP_FAILED; xLastError() and
+ * xLastErrorText() then tell why. */
 void *xMmap(const char *name, size_t length);
 int xMunmap(const char *name);
 int xbegin(void);

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -127,6 +128,37 @@ TEST(BPlusTree, ClearGivesEverythingBack) {
     EXPECT_TRUE(tree.empty());
     EXPECT_EQ(budget.live, 1);
     EXPECT_TRUE(tree.insert("again", 1));
+  }
+  EXPECT_EQ(budget.live, 0);
+}
+
+// Each of the insert's allocations fails in turn: the value's block, what the value owns, the key's block, the nodes of a split.
+TEST(BPlusTree, AValueThatOwnsMemoryIsDestroyedWhenItsInsertFails) {
+  using Owning = std::vector<std::byte, Allocator>;
+  Budget budget;
+  {
+    const Allocator allocator(&budget);
+    BPlusTree<std::string_view, Owning, 256, Allocator> tree(allocator);
+    const Owning value(100, std::byte{1}, allocator);
+    std::int64_t failures = 0;
+    for (int i = 0; i < 50; ++i) {
+      const std::string key = "key " + std::to_string(i);
+      bool is_done = false;
+      for (std::int64_t allocations = 0; !is_done; ++allocations) {
+        const std::int64_t before = budget.live;
+        budget.left = allocations;
+        try {
+          is_done = tree.insert(key, value);
+        } catch (const std::bad_alloc &) {
+          ++failures;
+          EXPECT_EQ(budget.live, before) << "insert " << i << " with " << allocations << " allocations";
+        }
+      }
+      budget.left = -1;
+      EXPECT_EQ(tree.invariants(), "");
+    }
+    EXPECT_GT(failures, 100);
+    EXPECT_EQ(tree.find("key 7")->size(), 100u);
   }
   EXPECT_EQ(budget.live, 0);
 }

@@ -199,6 +199,26 @@ TEST_F(Libxac, MmapRefusesBadNamesAndLengths) {
   EXPECT_NE(::stat((folder_ / "input.db").c_str(), &status), 0) << "a refused call made the file";
 }
 
+// As a segment of bytes it would keep the heap from being made, or mapped, and so every later xbegin() of the domain.
+TEST_F(Libxac, TheHeapsFileIsRefusedByEveryName) {
+  namespace fs = std::filesystem;
+  const std::string heap = folder_ / "heap.tmh";
+  fs::create_symlink(heap, folder_ / "symbolic.db");
+  fs::create_directory_symlink(folder_.path(), folder_ / "itself");
+  init();
+  for (const std::string &name : {heap, std::string("symbolic.db"), std::string("itself/heap.tmh")})
+    expect_map_fails(name.c_str(), PAGESIZE, Errc::kBadArgument);
+  EXPECT_FALSE(fs::exists(heap)) << "a refused call made the file";
+  ASSERT_EQ(xbegin(), 0) << xLastErrorText();
+  EXPECT_NE(xMalloc(8), nullptr) << xLastErrorText();
+  EXPECT_EQ(xend(), COMMITTED);
+  fs::create_hard_link(heap, folder_ / "hard.db");
+  for (const std::string &name : {heap, std::string("symbolic.db"), std::string("hard.db")})
+    expect_map_fails(name.c_str(), PAGESIZE, Errc::kBadArgument);
+  EXPECT_EQ(xbegin(), 0) << xLastErrorText();
+  EXPECT_EQ(xend(), COMMITTED);
+}
+
 TEST_F(Libxac, MmapTwiceIsRefusedAndTheFirstMappingStays) {
   init();
   int *x = map("input.db", PAGESIZE);

@@ -9,13 +9,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <latch>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <tmh/rtm_emulation.h>
 
@@ -210,6 +215,36 @@ TEST_F(MultiRtmEmulation, SleepsLastTheirTime) {
   memory_->stop = 1;
   other.join();
   EXPECT_GE((end.tv_sec - begin.tv_sec) * 1'000'000'000 + end.tv_nsec - begin.tv_nsec, 199'000'000);
+}
+
+// A server with a thread for each request would run out of areas of memory; what it then starts would be stopped by no commit.
+TEST_F(MultiRtmEmulation, ThreadsThatHaveEndedLeaveTheirMemoryToLaterOnes) {
+  constexpr int kThreads = 300;
+  const auto areas = [] {
+    std::ifstream maps("/proc/self/maps");
+    return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+  };
+  const auto run_some = [this] {
+    for (int i = 0; i < kThreads; ++i) std::thread(increment, memory_, 3).join();
+  };
+  run_some();
+  const auto before = areas();
+  run_some();
+  EXPECT_LT(areas(), before + kThreads / 10);
+  expect_sum(2 * 3 * kThreads);
+  EXPECT_GT(memory_->elided, kThreads) << "most ran under the lock";
+}
+
+// Commits do not stop what is not known to them.
+TEST_F(MultiRtmEmulation, MoreThreadsThanThereIsRoomForAreToldOnce) {
+  testing::internal::CaptureStderr();
+  std::vector<std::thread> threads;
+  std::latch all(1030);
+  for (int i = 0; i < 1030; ++i) threads.emplace_back([&] { all.arrive_and_wait(); });
+  for (std::thread &one : threads) one.join();
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("1024 threads"), std::string::npos) << told;
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
 }
 
 TEST_F(MultiRtmEmulation, ForkWhileCommittingCopiesWholeCommits) {

@@ -137,6 +137,23 @@ TEST_F(ToolDamage, BothDamagedOrNoneAreErrors) {
   EXPECT_EQ(tmh({"info", domain()}).exit_code, 2);
 }
 
+// Killed before it had a checkpoint, with nothing in it: the next open goes on.
+TEST_F(ToolDamage, ALogThatWasNeverMadeIsNoDamage) {
+  const std::string fresh = folder_ / "fresh";
+  Domain::open(fresh, durable_options()).close();
+  for (const char *file : {"tmh.checkpoint", "tmh.log.0000000000", "tmh.log.0000000001"})
+    fs::remove(fresh + "/" + file);
+  for (const char *what : {"verify", "dump"}) {
+    const ProgramEnd plain = tmh({"log", what, fresh});
+    EXPECT_EQ(plain.exit_code, 0) << plain.err;
+    EXPECT_NE(plain.out.find("its creation was cut off"), std::string::npos) << plain.out;
+    const ProgramEnd machine = tmh({"log", what, fresh, "--json"});
+    EXPECT_EQ(machine.exit_code, 0) << machine.out;
+    EXPECT_EQ(json::parse(machine.out, nullptr, false).value("state", ""), "empty") << machine.out;
+  }
+  EXPECT_EQ(tmh({"log", "dump", fresh, "--from", "1"}).exit_code, 3);
+}
+
 TEST_F(ToolDamage, ADamagedControlFileIsAnErrorOfEveryCommand) {
   flip(domain() + "/tmh.control", 60);
   for (const char *name : {"recover", "checkpoint", "info"}) EXPECT_EQ(tmh({name, domain()}).exit_code, 2) << name;

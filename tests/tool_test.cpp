@@ -198,6 +198,24 @@ TEST_F(Tool, NamesOfSegmentsDoNothingToTheTerminal) {
   EXPECT_EQ(tmh_json({"info", domain()})["segments"][0]["name"], "\x1b[31m\nred.db");
 }
 
+TEST_F(Tool, NamesInChangesProblemsAndErrorsDoNothingToTheTerminalEither) {
+  {
+    const Domain opened = Domain::open(domain(), durable_options());
+    const Segment segment = opened.map("\x1b[31m\nred.db", raw_pages(64));
+    commit(opened, segment, 1);
+  }
+  std::filesystem::remove(domain() + "/\x1b[31m\nred.db");
+  for (const Words &words : {Words{"log", "dump", domain(), "--from", "0", "--pages"},
+                             {"info", domain()},
+                             {"check", domain()},
+                             {"recover", domain()},
+                             {"checkpoint", domain()}}) {
+    const ProgramEnd end = tmh(words);
+    EXPECT_EQ((end.out + end.err).find('\x1b'), std::string::npos) << end.out << end.err;
+    EXPECT_NE((end.out + end.err).find("\\x1b[31m\\x0ared.db"), std::string::npos) << end.out << end.err;
+  }
+}
+
 TEST_F(Tool, HelpHasAnExampleAndTheExitCodes) {
   for (const std::string &name : kAll) {
     Words words = to_command(name, domain());
@@ -301,12 +319,30 @@ TEST_F(Tool, DumpReadsFromWhereverThereAreFiles) {
   in_domain(domain(), durable_options(), Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 10); });
   EXPECT_EQ(lines_of(tmh({"log", "dump", domain(), "--json"}).out).size(), 1u) << "the checkpoint is behind everything";
   EXPECT_EQ(lines_of(tmh({"log", "dump", domain(), "--from", "0", "--json"}).out).size(), 12u);
-  const ProgramEnd beyond = tmh({"log", "dump", domain(), "--from", "999999999999"});
-  EXPECT_EQ(beyond.exit_code, 0);
-  EXPECT_EQ(std::count(beyond.out.begin(), beyond.out.end(), '\n'), 2);
+  // Whoever has read up to the end asks for what is new; behind it there is nothing, and there never was.
+  const std::uint64_t end = lines_of(tmh({"log", "dump", domain(), "--json"}).out).back()["lsn"];
+  EXPECT_EQ(lines_of(tmh({"log", "dump", domain(), "--from", std::to_string(end), "--json"}).out).size(), 1u);
+  for (const std::string &beyond : {std::to_string(end + 1), std::string("18446744073709551615")})
+    expect_refused({"log", "dump", domain(), "--from", beyond}, "kBadArgument", 3);
   for (const auto &entry : std::filesystem::directory_iterator(domain()))
     if (entry.path().filename().string().starts_with("tmh.log.0")) std::filesystem::remove(entry.path());
   expect_refused({"log", "dump", domain(), "--from", "0"}, "kBadArgument", 3);
+}
+
+TEST_F(Tool, ZerosInFrontOfANumberMakeItNoOctalOne) {
+  in_domain(domain(), durable_options(), Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 100); });
+  const std::vector<json> lines = lines_of(tmh({"log", "dump", domain(), "--json"}).out);
+  const auto in_octal = [](std::uint64_t lsn) {  // digits that would do
+    return std::to_string(lsn).find_first_of("89") == std::string::npos;
+  };
+  const auto wanted = std::find_if(lines.begin() + 1, lines.end(),
+                                   [&](const json &line) { return in_octal(line.value("end", std::uint64_t{8})); });
+  ASSERT_NE(wanted, lines.end());
+  const std::string lsn = "000" + std::to_string((*wanted)["end"].get<std::uint64_t>());
+  EXPECT_EQ(tmh_json({"recover", domain(), "--until-lsn", lsn})["last_stamp"], (*wanted)["stamp"]);
+  EXPECT_EQ(tmh({"log", "dump", domain(), "--from", "0"}).exit_code, 0);
+  for (const Words &words : {Words{"recover", domain(), "--threads", "0x1"}, {"recover", domain(), "--threads", "+1"}})
+    EXPECT_EQ(tmh(words).exit_code, 64) << ::testing::PrintToString(words);
 }
 
 TEST_F(Tool, RecoverReplaysAndReports) {

@@ -18,6 +18,7 @@
 #include <tmh/tmh.hpp>
 
 #include "platform/trace.h"
+#include "tests/support/children.h"
 #include "tests/support/program.h"
 #include "tests/support/temp_folder.h"
 
@@ -132,6 +133,33 @@ TEST_F(ToolTrace, OffRecordsNothingAndAnotherValueIsRefused) {
     EXPECT_EQ(error.errc(), Errc::kBadArgument);
     EXPECT_NE(std::string(error.what()).find("off, on"), std::string::npos);
   }
+}
+
+// Its process may have been killed in the middle of making it, or be there just now: the others' rings are printed.
+TEST_F(ToolTrace, ARingThatIsBeingMadeIsLeftOut) {
+  const Domain opened = Domain::open(domain(), hybrid());
+  opened.begin();
+  EXPECT_EQ(opened.end(), Status::kCommitted);
+  const std::string unfinished = platform::trace_path(domain(), 1);
+  std::ofstream(unfinished).flush();
+  EXPECT_EQ(document()["otherData"]["participants"], 1);
+  std::filesystem::resize_file(unfinished, platform::kTraceBytes);
+  EXPECT_EQ(document()["otherData"]["participants"], 1);
+  EXPECT_EQ(instances_of(document())["pages commit"], 1u);
+}
+
+TEST_F(ToolTrace, ProcessesMayComeAndGoMeanwhile) {
+  const Domain opened = Domain::open(domain(), hybrid());
+  Children children;
+  const std::size_t child = children.spawn("comes and goes", [&] {
+    for (;;) Domain::open(domain(), hybrid()).close();
+  });
+  for (int i = 0; i < 100; ++i) {
+    const ProgramEnd end = trace();
+    ASSERT_EQ(end.exit_code, 0) << end.signal << end.err;
+    ASSERT_FALSE(json::parse(end.out, nullptr, false).is_discarded());
+  }
+  children.bury(child);
 }
 
 TEST_F(ToolTrace, DamagedRingsAreRefused) {

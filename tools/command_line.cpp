@@ -1,4 +1,5 @@
 // tools/command_line.cpp -- the command line: subcommands, their options and help; errors.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <new>
+#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -48,6 +50,16 @@ std::string check_positive(const std::string &text) {
   const bool is_zero = text.find_first_not_of('0') == std::string::npos;
   if (is_zero || !check_number(text).empty()) return text + " is no number from 1 to 18446744073709551615";
   return {};
+}
+
+// CLI11 takes 010 for an octal number: of "--until-lsn 010" what lies behind LSN 8 would be gone for good.
+void read_as_decimal(CLI::Option *option) {
+  option->check(check_number);
+  option->transform([](std::string text) {  // before what is checked
+    const std::size_t digit = text.find_first_not_of('0');
+    text.erase(0, digit == std::string::npos ? text.size() - std::min<std::size_t>(text.size(), 1) : digit);
+    return text;
+  });
 }
 
 std::string check_capacity(const std::string &text) {
@@ -103,7 +115,12 @@ class CommandLine {
     try {
       app_.parse(argc, argv);
     } catch (const CLI::Success &asked) {  // --help, --version
-      return app_.exit(asked);
+      std::ostringstream text;
+      (void)app_.exit(asked, text);
+      chosen_ = [text = text.str()] {
+        print(text);
+        return Exit::kOk;
+      };
     } catch (const CLI::RequiredError &error) {
       // CLI11 looks for what is missing first, and then does not name the word that it did not know.
       const std::vector<std::string> unknown = app_.remaining(true);
@@ -133,7 +150,7 @@ class CommandLine {
   // Standard error: one sentence. Standard output, when JSON was asked for: the same as a document.
   int tell(const Error &error) const {
     std::fflush(stdout);
-    fmt::print(stderr, "tmh: {}\n", sentence(error));
+    print_error(fmt::format("tmh: {}\n", sentence(error)));
     if (json_ != nullptr && *json_) {
       const Json document{
           {"error", errc_name(error.errc())}, {"code", error.code().value()}, {"message", error.what()}};
@@ -172,13 +189,14 @@ class CommandLine {
     CLI::Option *time = sub->add_option(
         "--until-time", recover_.until_time,
         "no later transaction; seconds since the epoch, with a fraction, or local 'YYYY-MM-DD HH:MM:SS'");
-    lsn->excludes(time)->check(check_number);
+    lsn->excludes(time);
+    read_as_decimal(lsn);
     time->check([](const std::string &text) {
       return parse_moment(text) ? std::string() : text + " is no time: seconds since the epoch or YYYY-MM-DD HH:MM:SS";
     });
     sub->add_option("--logs", recover_.logs, "folder of archived log files");
-    sub->add_option("--threads", recover_.threads, "threads that store pages, 0: one per core")
-        ->check(CLI::Range(0, 1024));
+    read_as_decimal(sub->add_option("--threads", recover_.threads, "threads that store pages, 0: one per core")
+                        ->check(CLI::Range(0, 1024)));
   }
 
   void add_live(LiveCommand::Kind kind, const char *name, const char *description) {
@@ -195,9 +213,9 @@ class CommandLine {
   void add_log_dump(CLI::App *log) {
     CLI::App *sub = add(log, "dump", "One line per transaction, from the checkpoint on; --json: one document per line",
                         &dump_, "tmh log dump shop --from 0 --pages");
-    sub->add_option("--from", dump_.from,
-                    "first LSN; 0: as far back as there are log files (default: the checkpoint's)")
-        ->check(check_number);
+    read_as_decimal(sub->add_option("--from", dump_.from,
+                                    "first LSN, not behind the log's end; 0: as far back as there are log files "
+                                    "(default: the checkpoint's)"));
     sub->add_option("--logs", dump_.logs, "folder of archived log files");
     sub->add_flag("--pages", dump_.pages, "every page difference, too");
   }
@@ -235,7 +253,7 @@ class CommandLine {
     CLI::Option *interval =
         sub->add_option("INTERVAL", stat_.interval_s, "seconds between samples, until the domain is closed");
     check_seconds(interval);
-    sub->add_option("--count", stat_.count, "so many samples")->needs(interval)->check(check_number);
+    read_as_decimal(sub->add_option("--count", stat_.count, "so many samples")->needs(interval));
     sub->add_flag("--csv", stat_.csv, "print CSV, a line per sample")->excludes("--json");
   }
 
@@ -246,9 +264,9 @@ class CommandLine {
     check_seconds(sub->add_option("--interval,-i", top_.interval_s, "seconds between pictures (default: 1)"));
     CLI::Option *once = sub->add_flag_callback(
         "--once", [this] { top_.batch = 1; }, "one picture as plain text, of one interval");
-    sub->add_option("--batch,-b", top_.batch, "so many pictures as plain text, also into a pipe")
-        ->check(check_positive)
-        ->excludes(once);
+    read_as_decimal(sub->add_option("--batch,-b", top_.batch, "so many pictures as plain text, also into a pipe")
+                        ->check(check_positive)
+                        ->excludes(once));
     sub->footer(fmt::format("Keys: q quit, space pause, s sort participants.\nExample: tmh top shop\n{}", kExitCodes));
     sub->final_callback([this] { chosen_ = [this] { return tools::run(top_); }; });
   }
@@ -324,6 +342,7 @@ class CommandLine {
             &kill_stuck_, "tmh kill-stuck shop --older-than 30");
     CLI::Option *pid = sub->add_option("--pid", kill_stuck_.pid, "the instances of this process, however young");
     pid->check(CLI::Range(1, 1 << 22));
+    read_as_decimal(pid);
     sub->add_option("--older-than", kill_stuck_.older_than_s, "instances of level 2 that run for so many seconds (60)")
         ->excludes(pid)
         ->check(CLI::Range(0.0, 1e9))
@@ -353,21 +372,24 @@ class CommandLine {
     sub->add_option("--domain", run_.domain, "folder of the domain, which stays (default: a temporary one)")
         ->check(
             [](const std::string &text) { return std::string(text.empty() ? "the folder has an empty name" : ""); });
-    sub->add_option("--processes", run_.processes, "worker processes (2)")
-        ->check(CLI::Range(1u, workloads::kWorkersMax));
-    sub->add_option("--threads", run_.threads, "threads of each (1)")->check(CLI::Range(1u, workloads::kWorkersMax));
+    read_as_decimal(sub->add_option("--processes", run_.processes, "worker processes (2)")
+                        ->check(CLI::Range(1u, workloads::kWorkersMax)));
+    read_as_decimal(sub->add_option("--threads", run_.threads, "threads of each (1)")
+                        ->check(CLI::Range(1u, workloads::kWorkersMax)));
     CLI::Option *seconds = sub->add_option("--seconds", run_.seconds, "so long (2)");
     check_seconds(seconds);
-    sub->add_option("--operations", run_.operations, "so many operations of all workers, instead")
-        ->excludes(seconds)
-        ->check(check_positive);
-    sub->add_option("--size", run_.size, "elements (the workload's own number)")->check(check_positive);
+    read_as_decimal(sub->add_option("--operations", run_.operations, "so many operations of all workers, instead")
+                        ->excludes(seconds)
+                        ->check(check_positive));
+    read_as_decimal(
+        sub->add_option("--size", run_.size, "elements (the workload's own number)")->check(check_positive));
     sub->add_option("--skew", run_.skew, "zipfian constant, 0: all elements alike (YCSB: 0.99, others: 0)")
         ->check(CLI::Range(0.0, 0.9999))
         ->check(check_not_nan);
-    sub->add_option("--reads", run_.read_percent, "operations of 100 that only read (the workload's own share)")
-        ->check(CLI::Range(0, 100));
-    sub->add_option("--seed", run_.seed, "of what workers draw (1)")->check(check_number);
+    read_as_decimal(
+        sub->add_option("--reads", run_.read_percent, "operations of 100 that only read (the workload's own share)")
+            ->check(CLI::Range(0, 100)));
+    read_as_decimal(sub->add_option("--seed", run_.seed, "of what workers draw (1)"));
     const auto set_level = [this](const std::string &word) {
       run_.level = word == "line"   ? RunCommand::Level::kLine
                    : word == "page" ? RunCommand::Level::kPage

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ struct LiveCommand {
 
 struct LogDumpCommand {
   std::string domain, logs;
-  std::uint64_t from = ~0ull;  // ~0: the checkpoint's LSN
+  std::optional<std::uint64_t> from;  // none: the checkpoint's LSN
   bool pages = false;
   bool json = false;
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "platform/failure.h"
+#include "tools/print.h"
 
 namespace tmh::tools {
 
@@ -76,11 +77,9 @@ Exit exit_of(const Error &error) noexcept {
 }
 
 std::string sentence(const Error &error) {
-  std::string text = error.what();
-  for (char &c : text) {
-    if (c == '\n' || c == '\r') c = ' ';  // a file's name may hold anything
-  }
-  return fmt::format("{} ({}, exit code {})", text, errc_name(error.errc()), static_cast<int>(exit_of(error)));
+  // A file's name may hold anything.
+  return fmt::format("{} ({}, exit code {})", printable(error.what()), errc_name(error.errc()),
+                     static_cast<int>(exit_of(error)));
 }
 
 void refuse(Errc code, const std::string &detail) { throw Error(code, detail); }

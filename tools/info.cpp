@@ -250,7 +250,7 @@ Exit run(const InfoCommand &command) {
     if (document.contains("checkpoint")) out += checkpoint_text(document.at("checkpoint"));
     if (document.contains("log")) out += log_text(document.at("log"));
     for (const Json &problem : document.at("problems"))
-      out += fmt::format("problem     {}\n", problem.get<std::string>());
+      out += fmt::format("problem     {}\n", printable(problem.get<std::string>()));
     print(out);
   }
   return info.problems.empty() ? Exit::kOk : Exit::kDamage;

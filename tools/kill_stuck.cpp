@@ -151,7 +151,7 @@ bool in_child(const std::function<std::vector<Answer>()> &body, std::uint64_t de
       const std::size_t bytes = answers.size() * sizeof(Answer);  // at most a pipe's 64 KiB: 4,096 instances
       if (::write(writing.get(), answers.data(), bytes) != static_cast<ssize_t>(bytes)) status = 1;
     } catch (const Error &error) {
-      fmt::print(stderr, "tmh: {}\n", sentence(error));
+      print_error(fmt::format("tmh: {}\n", sentence(error)));
       status = 1;
     }
     std::fflush(nullptr);

@@ -77,7 +77,8 @@ std::string entry_text(const LogEntry &entry, const ControlFile &control, Lsn la
   if (!pages) return text;
   for (const PageChange &change : entry.changes) {
     const std::uint32_t number = storage::segment_number(change.page);
-    text += fmt::format("{:>14} segment {} ({}), page {}, lines {}: {}\n", "", number, segment_name(control, number),
+    text += fmt::format("{:>14} segment {} ({}), page {}, lines {}: {}\n", "", number,
+                        printable(segment_name(control, number)),
                         static_cast<std::uint64_t>(storage::page_index(change.page)), line_list(change.lines),
                         counted(change.word_count, "word"));
   }
@@ -112,14 +113,32 @@ std::string end_text(const LogEnd &end, bool is_open) {
   return text + (is_open ? fmt::format("; {}\n", kOpenRemark) : "\n");
 }
 
+constexpr const char *kNeverMade = "its creation was cut off; the next open makes its log";
+
+[[noreturn]] void refuse_behind_end(Lsn from, Lsn end) {
+  refuse(Errc::kBadArgument, fmt::format("LSN {} lies behind the end of the log at LSN {}", from, end));
+}
+
+Exit dump_nothing(const LogDumpCommand &command) {
+  if (command.from.value_or(0) != 0) refuse_behind_end(*command.from, 0);
+  if (command.json)
+    print_line(Json{{"type", "end"}, {"state", "empty"}, {"lsn", 0}, {"generation", 0}, {"open", false}});
+  else
+    print(fmt::format("{}: {}\n", command.domain, kNeverMade));
+  return Exit::kOk;
+}
+
 }  // namespace
 
 Exit run(const LogDumpCommand &command) {
   const auto control = read_durable_control(command.domain);
-  const CheckpointV1 checkpoint = read_checkpoint(command.domain, *control).get(command.domain);
-  const bool earlier = command.from != ~0ull && command.from < checkpoint.lsn;
-  const CheckpointV1 from = earlier ? start_before(command.domain, command.logs, checkpoint, command.from) : checkpoint;
-  const Lsn first = command.from != ~0ull ? command.from : from.lsn;
+  const CheckpointSlots slots = read_checkpoint(command.domain, *control);
+  if (was_never_made(command.domain, *control, slots)) return dump_nothing(command);
+  const CheckpointV1 checkpoint = slots.get(command.domain);
+  const bool earlier = command.from.has_value() && *command.from < checkpoint.lsn;
+  const CheckpointV1 from =
+      earlier ? start_before(command.domain, command.logs, checkpoint, *command.from) : checkpoint;
+  const Lsn first = command.from.value_or(from.lsn);
   LogWalk walk(command.domain, command.logs, *control, from);
   if (!command.json)
     print(fmt::format("{:>14} {:>12} {:26} {:>4} {:>8} {:>10}\n", "LSN", "STAMP", "TIME", "GEN", "PAGES", "BYTES"));
@@ -132,6 +151,8 @@ Exit run(const LogDumpCommand &command) {
       print(entry_text(entry, *control, last_end, command.pages));
   }
   const LogEnd &end = walk.end();
+  // Whoever remembers such an LSN has read another log, or one that was undone; of a torn or damaged one more may have been there.
+  if (exit_of(end) == Exit::kOk && first > end.lsn) refuse_behind_end(first, end.lsn);
   const bool is_open = !live_participants(command.domain).empty();
   if (command.json)
     print_line(end_json(end, is_open));
@@ -149,7 +170,7 @@ Exit run(const LogVerifyCommand &command) {
     if (command.json)
       print(Json{{"domain", command.domain}, {"state", "empty"}, {"transactions", 0}});
     else
-      print(fmt::format("{}: its creation was cut off; the next open makes its log\n", command.domain));
+      print(fmt::format("{}: {}\n", command.domain, kNeverMade));
     return Exit::kOk;
   }
   const LogEnd &end = verdict.end;

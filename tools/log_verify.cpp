@@ -11,6 +11,10 @@ using storage::CheckpointV1;
 using storage::ControlFile;
 using storage::PageId;
 
+bool was_never_made(const std::string &folder, const ControlFile &control, const CheckpointSlots &slots) {
+  return !slots.exists && !has_segments(control) && live_participants(folder).empty();
+}
+
 namespace {
 
 bool page_exists(const ControlFile &control, PageId page) noexcept {
@@ -48,11 +52,6 @@ class Checker {
   std::unique_ptr<ControlFile> fresh_;
   bool first_ = true;
 };
-
-// Its creation was cut off before there was anything to lose.
-bool was_never_made(const std::string &folder, const ControlFile &control, const CheckpointSlots &slots) {
-  return !slots.exists && !has_segments(control) && live_participants(folder).empty();
-}
 
 }  // namespace
 

@@ -9,9 +9,12 @@
 
 namespace tmh::tools {
 
+// The domain's creation was cut off before there was anything to lose.
+[[nodiscard]] bool was_never_made(const std::string &folder, const storage::ControlFile &control,
+                                  const CheckpointSlots &slots);
+
 struct LogVerdict {
-  bool was_never_made =
-      false;  // the domain's creation was cut off before there was anything to lose; the rest is empty then
+  bool was_never_made = false;  // the rest is empty then
   storage::Lsn start_lsn = 0;
   std::uint64_t transactions = 0, log_bytes = 0;
   LogEnd end;

@@ -209,8 +209,8 @@ Exit run(const PerfCommand &command) {
   PerfReport report{command.program, program.run(), {}};
   const int status = report.result.shell_status();
   if (report.result.start_error != 0) {
-    fmt::print(stderr, "tmh: {}: {} (exit code {})\n", command.program.front(),
-               std::generic_category().message(report.result.start_error), status);
+    print_error(fmt::format("tmh: {}: {} (exit code {})\n", command.program.front(),
+                            std::generic_category().message(report.result.start_error), status));
     return static_cast<Exit>(status);
   }
   report.readings = counters.read();

@@ -65,4 +65,9 @@ void flush_output() {
   if (std::fflush(stdout) != 0) check(platform::fail_errno(Errc::kIo, "standard output"));
 }
 
+void print_error(const std::string &text) noexcept {
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+  (void)std::fflush(stderr);
+}
+
 }  // namespace tmh::tools

@@ -1,4 +1,4 @@
-// tools/print.h -- standard output of the tmh command.
+// tools/print.h -- standard output and standard error of the tmh command.
 #pragma once
 
 #include <string>
@@ -21,5 +21,7 @@ void print_line(const Json &document);
 [[nodiscard]] std::string printable(std::string_view bytes);
 // Writes out what print() kept; throws like it.
 void flush_output();
+// Standard error. What it does not take nobody hears; that is no reason to end with another status, or to leave work undone.
+void print_error(const std::string &text) noexcept;
 
 }  // namespace tmh::tools

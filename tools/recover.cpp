@@ -1,8 +1,6 @@
 // tools/recover.cpp -- tmh recover.
 #include <unistd.h>
 
-#include <cstdio>
-
 #include <fmt/format.h>
 
 #include <tmh/domain.hpp>
@@ -23,7 +21,7 @@ class ProgressLine {
  public:
   ProgressLine() : shown_on_(isatty(STDERR_FILENO) == 1) {}
   ~ProgressLine() {
-    if (used_) std::fputs("\r\033[K", stderr);
+    if (used_) print_error("\r\033[K");
   }
   ProgressLine(const ProgressLine &) = delete;
   ProgressLine &operator=(const ProgressLine &) = delete;
@@ -31,8 +29,7 @@ class ProgressLine {
     if (!shown_on_) return;
     used_ = true;
     const double percent = total == 0 ? 100 : 100 * static_cast<double>(done) / static_cast<double>(total);
-    fmt::print(stderr, "\rrecovering: {:.0f} % of {} of log\033[K", percent, bytes_text(total));
-    std::fflush(stderr);
+    print_error(fmt::format("\rrecovering: {:.0f} % of {} of log\033[K", percent, bytes_text(total)));
   }
 
  private:

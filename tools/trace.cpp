@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include <tmh/instance.hpp>
@@ -41,19 +42,29 @@ struct Ring {
   std::vector<Event> events;
 };
 
+std::uint64_t word(const std::string &from, std::size_t at) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, from.data() + at, sizeof value);
+  return value;
+}
+
+// False: there is no ring yet, or not any more. It is made in several steps, in which its process may have been killed, and anew by the slot's
+// next owner.
+bool read_bytes(const std::string &path, std::string *bytes) {
+  errno = 0;
+  const Errc error = platform::read_file(path, platform::kTraceBytes, bytes);
+  if (error != Errc::kOk && errno == ENOENT) return false;  // asked now, the next one may be there
+  check(error);
+  if (bytes->empty()) return false;
+  if (bytes->size() < platform::kTraceBytes) refuse(Errc::kShortFile, path);
+  return word(*bytes, 0) != 0;
+}
+
 // The file may be written meanwhile: see trace.h.
-Ring read_ring(const std::string &path) {
-  std::string bytes;
-  check(platform::read_file(path, platform::kTraceBytes, &bytes));
-  if (bytes.size() < platform::kTraceBytes) refuse(Errc::kShortFile, path);
+std::optional<Ring> read_ring(const std::string &path) {
   // A copy, taken by read(): an event that was written during it has the wrong number, or its fields do not fit. Hence the second look.
-  std::string again;
-  check(platform::read_file(path, platform::kTraceBytes, &again));
-  const auto word = [](const std::string &from, std::size_t at) {
-    std::uint64_t value = 0;
-    std::memcpy(&value, from.data() + at, sizeof value);
-    return value;
-  };
+  std::string bytes, again;
+  if (!read_bytes(path, &bytes) || !read_bytes(path, &again)) return std::nullopt;
   const auto half = [&](std::size_t at) { return static_cast<std::uint32_t>(word(bytes, at / 8 * 8) >> (at % 8 * 8)); };
   if (word(bytes, 0) != platform::kTraceMagic) refuse(Errc::kCorrupt, path + ": no trace");
   if (half(offsetof(TraceHeaderV1, version)) != platform::kTraceVersion) refuse(Errc::kForeignVersion, path);
@@ -169,14 +180,15 @@ Exit run(const TraceCommand &command) {
   std::uint64_t lost = 0, rings = 0;
   for (const auto &entry : std::filesystem::directory_iterator(command.domain)) {
     if (!entry.path().filename().string().starts_with("tmh.trace.")) continue;
-    const Ring ring = read_ring(entry.path());
-    append(ring, &events);
-    lost += ring.lost;
+    const std::optional<Ring> ring = read_ring(entry.path());
+    if (!ring.has_value()) continue;
+    append(*ring, &events);
+    lost += ring->lost;
     ++rings;
   }
   if (rings == 0)
-    fmt::print(stderr, "tmh: {}: no traces; processes that open the domain with TMH_TRACE=on record them\n",
-               command.domain);
+    print_error(fmt::format("tmh: {}: no traces; processes that open the domain with TMH_TRACE=on record them\n",
+                            command.domain));
   const Json document{{"displayTimeUnit", "ns"},
                       {"otherData", {{"document", "tmh-trace-1"}, {"participants", rings}, {"events_lost", lost}}},
                       {"traceEvents", std::move(events)}};

@@ -119,8 +119,7 @@ class Notices {
     };
     for (const LockHolder &one : now) {
       if (is_in(told_, one) || !(one.is_stopped || is_in(before_, one))) continue;
-      fmt::print(stderr, "{}", text_of(folder_, one));
-      std::fflush(stderr);
+      print_error(text_of(folder_, one));
       told_.push_back(one);
     }
     before_ = std::move(now);
@@ -189,8 +188,8 @@ Exit run_watched(const WatchPlan &plan, const std::function<Exit()> &work) {
   if (WIFEXITED(status)) return static_cast<Exit>(WEXITSTATUS(status));  // perhaps in the last moment
   if (has_timed_out) {
     if (plan.clean_up) plan.clean_up();
-    fmt::print(stderr, "tmh: {}: gave up after {} s, as --timeout says; the domain is whole (exit code {})\n",
-               printable(plan.folder), plan.timeout_s, static_cast<int>(Exit::kTimedOut));
+    print_error(fmt::format("tmh: {}: gave up after {} s, as --timeout says; the domain is whole (exit code {})\n",
+                            printable(plan.folder), plan.timeout_s, static_cast<int>(Exit::kTimedOut)));
     return Exit::kTimedOut;
   }
   (void)::signal(WTERMSIG(status), SIG_DFL);

@@ -190,6 +190,23 @@ void look_for_heap(Session &session) {
 // One spelling per file, so that "./input.db" is "input.db".
 std::string segment_name(const char *name) { return std::filesystem::path(name).lexically_normal().string(); }
 
+// Where a file of that name is, or would be made.
+std::filesystem::path real_place(std::filesystem::path file) {
+  namespace fs = std::filesystem;
+  constexpr int kLinksMax = 40;  // as the kernel follows
+  std::error_code error;
+  for (int links = 0; links < kLinksMax && fs::is_symlink(file, error); ++links)
+    file = file.parent_path() / fs::read_symlink(file, error);
+  return fs::weakly_canonical(file, error);
+}
+
+// By any name, also before it is made. A look that fails says no: map() looks at the file, too.
+bool is_heap_file(const Session &session, const std::string &name) {
+  const std::filesystem::path folder = session.domain.folder(), file = folder / name, heap = folder / kHeapName;
+  std::error_code error;
+  return std::filesystem::equivalent(file, heap, error) || real_place(file) == real_place(heap);
+}
+
 // The segment that starts at the file's first byte. Another process may have mapped the file with another length: it is one
 // and the same segment, which map() extends when it is too small.
 Segment map_beginning(const Session &session, const std::string &name, std::uint64_t length) {
@@ -329,7 +346,7 @@ void *xMmap(const char *name, size_t length) {
     if (name == nullptr || *name == '\0' || length == 0) return fail(Errc::kBadArgument);
     const std::string file = segment_name(name);
     // The heap's bytes belong to the allocator; as a raw segment they would look like user data.
-    if (file == kHeapName) return fail(Errc::kBadArgument);
+    if (is_heap_file(session, file)) throw tmh::Error(Errc::kBadArgument, file + " is the heap's file");
     if (length % tmh::kPageBytes != 0) return fail(Errc::kMisalignedLength);
     {
       const std::lock_guard lock(session.mutex);

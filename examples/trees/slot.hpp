@@ -65,21 +65,12 @@ struct Records {
   // Throws what the allocator throws; nothing is left then. A Value that is made of fields is stored to, never copied.
   template <class From>
   [[nodiscard]] static Fresh make(const typename Form::View &key, const From &value, const Allocator &allocator) {
-    if constexpr (kBeside) {
-      Values values(allocator);
-      Value *made = values.allocate(1);
-      try {
-        if constexpr (std::is_copy_constructible_v<Value>)
-          ::new (static_cast<void *>(made)) Value(static_cast<Value>(value));
-        else
-          *::new (static_cast<void *>(made)) Value = value;
-        return {Form::make(key, allocator), made};
-      } catch (const std::exception &) {
-        values.deallocate(made, 1);
-        throw;
-      }
-    } else {
-      return {Form::make(key, allocator), static_cast<Payload>(value)};
+    const typename Form::Stored stored = Form::make(key, allocator);
+    try {
+      return {stored, make_payload(value, allocator)};
+    } catch (const std::exception &) {
+      Form::drop(stored, allocator);
+      throw;
     }
   }
   template <class AnySlot>
@@ -94,6 +85,26 @@ struct Records {
 
  private:
   using Values = typename std::allocator_traits<Allocator>::template rebind_alloc<Value>;
+
+  template <class From>
+  [[nodiscard]] static Payload make_payload(const From &value, const Allocator &allocator) {
+    if constexpr (kBeside) {
+      Values values(allocator);
+      Value *made = values.allocate(1);
+      try {
+        if constexpr (std::is_copy_constructible_v<Value>)
+          ::new (static_cast<void *>(made)) Value(static_cast<Value>(value));
+        else
+          *::new (static_cast<void *>(made)) Value = value;
+        return made;
+      } catch (const std::exception &) {
+        values.deallocate(made, 1);
+        throw;
+      }
+    } else {
+      return static_cast<Payload>(value);
+    }
+  }
 };
 
 }  // namespace trees

@@ -201,8 +201,12 @@ std::uint32_t join() noexcept {
     }
   }
   g_shared->joining.store(0);
-  if (slot < kSlots) enter_native(slot);
   return slot;
+}
+
+void quit(std::uint32_t slot) noexcept {
+  g_shared->slots[slot].owner.store(0);
+  pthread_mutex_unlock(&g_shared->slots[slot].life);
 }
 
 std::uint32_t even_seq() noexcept {

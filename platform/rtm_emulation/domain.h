@@ -5,7 +5,7 @@
 // Ordering:  committer: seq odd, then reads states; thread: state native, then reads seq; both seq_cst, so one of them sees the other.
 // Sharing:   between processes. Owner death: a slot's robust mutex is held by its thread for life, so that the kernel marks it at the thread's
 //            end, also by SIGKILL and exec(). A dead holder of the commit lock has published everything or nothing (publish.h).
-// Contexts:  join(): normal code. Everything else: inside the emulator and in the stop handler.
+// Contexts:  join(), quit(): normal code. Everything else: inside the emulator and in the stop handler.
 #pragma once
 
 #include <pthread.h>
@@ -51,8 +51,9 @@ struct Shared {
 [[nodiscard]] bool open_domain(const char *path) noexcept;
 [[nodiscard]] Shared &shared() noexcept;
 
-// The calling thread gets a slot and is native; kSlots: none is free.
+// The calling thread gets a slot, and is safe until it enters native code; kSlots: none is free.
 [[nodiscard]] std::uint32_t join() noexcept;
+void quit(std::uint32_t slot) noexcept;  // of a thread that has never been native
 
 void leave_native(std::uint32_t slot) noexcept;
 void enter_native(std::uint32_t slot) noexcept;   // waits while somebody publishes

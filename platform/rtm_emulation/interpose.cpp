@@ -12,13 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <vector>
 
 #include "platform/rtm_emulation/control.h"
+#include "platform/rtm_emulation/domain.h"
 #include "platform/rtm_emulation/trap.h"
 
 namespace tmh::rtm {
@@ -35,10 +38,19 @@ struct Start {
   void *argument;
 };
 
+void tell_of_unknown_thread() noexcept {
+  static std::atomic_flag is_told = ATOMIC_FLAG_INIT;
+  if (!is_told.test_and_set())
+    std::fprintf(stderr,
+                 "tmh-rtm-emulation: at most %u threads at a time, and memory for each: a further one aborts each "
+                 "transaction, and commits do not stop it\n",
+                 kSlots);
+}
+
 void *run_registered(void *pointer) noexcept(false) {
   const Start start = *static_cast<Start *>(pointer);
   delete static_cast<Start *>(pointer);
-  (void)register_thread();
+  if (!register_thread()) tell_of_unknown_thread();
   return start.routine(start.argument);
 }
 

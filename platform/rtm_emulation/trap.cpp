@@ -38,6 +38,8 @@ struct alignas(64) Thread {
 // initial-exec: an access must not call into the loader.
 thread_local Thread *t_thread __attribute__((tls_model("initial-exec"))) = nullptr;
 thread_local bool t_refused __attribute__((tls_model("initial-exec"))) = false;
+// By slot: a thread's memory outlives it, for the next one of this process that gets its slot. Whoever has the slot alone looks there.
+Thread *g_memory_of_slot[kSlots];
 
 ucontext_t &context_of(Thread &thread) noexcept { return *reinterpret_cast<ucontext_t *>(thread.context); }
 greg_t &rip_of(ucontext_t &context) noexcept { return context.uc_mcontext.gregs[REG_RIP]; }
@@ -397,21 +399,36 @@ bool chain_action(int signal, const struct sigaction *action, struct sigaction *
   return true;
 }
 
-bool register_thread() noexcept {
-  if (t_thread != nullptr || t_refused) return t_thread != nullptr;
+namespace {
+Thread *make_memory(std::uint32_t slot) noexcept {
   auto *memory = static_cast<std::uint8_t *>(map_memory(kStackBytes + sizeof(Thread), Sharing::kPrivate));
   Thread *thread = memory == nullptr ? nullptr : new (memory + kStackBytes) Thread;
-  const bool has_memory = thread != nullptr && thread->executor.allocate();
-  const std::uint32_t slot = has_memory ? join() : kSlots;
-  t_refused = slot == kSlots;
-  if (t_refused) return false;
+  if (thread == nullptr || !thread->executor.allocate()) return nullptr;
   thread->slot = slot;
-  t_thread = thread;
-  return true;
+  return thread;
+}
+}  // namespace
+
+bool register_thread() noexcept {
+  if (t_thread != nullptr || t_refused) return t_thread != nullptr;
+  const std::uint32_t slot = join();
+  if (slot != kSlots) {
+    Thread *&memory = g_memory_of_slot[slot];
+    if (memory == nullptr) memory = make_memory(slot);
+    t_thread = memory;
+    if (memory == nullptr)
+      quit(slot);
+    else
+      enter_native(slot);
+  }
+  t_refused = t_thread == nullptr;
+  return !t_refused;
 }
 
+// The parent's threads may have been in transactions, and their memory is as they left it: lost to this child, once per fork.
 void forget_thread() noexcept {
-  t_thread = nullptr;  // its memory is lost to this child: once per fork
+  for (Thread *&memory : g_memory_of_slot) memory = nullptr;
+  t_thread = nullptr;
   t_refused = false;
 }
 
