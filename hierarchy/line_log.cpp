@@ -2,8 +2,8 @@
 #include "hierarchy/line_log.h"
 
 #include <immintrin.h>
-#include <sched.h>
 
+#include "platform/patience.h"
 #include "platform/process.h"
 
 namespace tmh::detail {
@@ -39,6 +39,7 @@ bool LineLog::settle_context(std::uint32_t number, std::uint64_t line) noexcept 
   line::LineContextV1 &context = lines_.context(number);
   std::uint64_t began_ns = 0;
   bool suspected = false;
+  platform::Patience patience;
   // seq_cst: after the clock; pairs with the store before line-stamp
   while (concerns(context.in_flight.load(std::memory_order_seq_cst), line)) {
     if (upper_ == nullptr) {
@@ -49,7 +50,7 @@ bool LineLog::settle_context(std::uint32_t number, std::uint64_t line) noexcept 
     const std::uint64_t now = platform::monotonic_ns();
     if (began_ns == 0) began_ns = now;
     if (now - began_ns < kSpinNs) continue;
-    sched_yield();  // it may wait for this core
+    patience.pause(now - began_ns);
     if (now - began_ns < kSuspectNs || !is_owner_gone(context)) continue;
     if (suspected) return false;  // recovered as far as its segments are known here
     const line::Owner owner = context.owner.load(std::memory_order_acquire);
