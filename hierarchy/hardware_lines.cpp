@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 #include "platform/disk.h"
 #include "platform/failure.h"
@@ -33,8 +34,8 @@ bool move_mapping(std::byte *from, std::byte *to, std::uint64_t bytes) noexcept 
 
 }  // namespace
 
-HardwareLines::HardwareLines(page::DomainMemory &memory, HardwarePages &pages) noexcept
-    : memory_(memory), pages_(pages) {
+HardwareLines::HardwareLines(page::DomainMemory &memory, HardwarePages &pages) : memory_(memory), pages_(pages) {
+  moves_.reserve(HardwarePages::kMoves);  // follow() may not fail
   (void)page_map_.open();
 }
 
@@ -205,10 +206,18 @@ void HardwareLines::close_page(PageId page) noexcept {
   (void)platform::drop(view->view + storage::page_offset(page), kPageBytes);
 }
 
+bool HardwareLines::make_list_room(std::size_t count) noexcept try {
+  if (open_list_.capacity() - open_list_.size() < count)
+    open_list_.reserve(std::max(2 * open_list_.capacity(), open_list_.size() + count));
+  return true;
+} catch (const std::bad_alloc &) {
+  return false;
+}
+
 // Also when they are open already: the kernel may have taken a page back, or made it read-only to write it to its file. REQUIRES: in one block.
 void HardwareLines::open_run(PageId first, std::uint64_t count) noexcept {
   LineView *view = find(storage::segment_number(first));
-  if (view == nullptr) return;
+  if (view == nullptr || !make_list_room(count)) return;  // without: found at level 2 again
   const auto index = static_cast<std::uint64_t>(storage::page_index(first));
   std::byte *at = view->view + storage::page_offset(first);
   if (count > 1) platform::read_in(at, count * kPageBytes);

@@ -3,6 +3,9 @@
 
 #include <immintrin.h>
 
+#include <new>
+
+#include "platform/failure.h"
 #include "platform/patience.h"
 #include "platform/process.h"
 
@@ -60,7 +63,7 @@ bool LineLog::settle_context(std::uint32_t number, std::uint64_t line) noexcept 
   return true;
 }
 
-Errc LineLog::gather(std::uint64_t after, std::uint64_t up_to, std::vector<page::LowerCommit> *commits) noexcept {
+Errc LineLog::gather(std::uint64_t after, std::uint64_t up_to, std::vector<page::LowerCommit> *commits) noexcept try {
   // The caller has the log's lock, but a thread with views of its own has it in a mapping of its own, which ThreadSanitizer takes for another
   // lock. So nothing is kept here; a write of the log costs more than the allocation by far.
   std::vector<line::RedoRecord> records;
@@ -71,6 +74,8 @@ Errc LineLog::gather(std::uint64_t after, std::uint64_t up_to, std::vector<page:
     commits->push_back({record.header.stamp, record.header.time_ns, record.header.reserved_bytes, record.deltas,
                         record.header.bytes - sizeof record.header});
   return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("the redo log's records of level 1");
 }
 
 bool LineLog::is_home(std::uint64_t line) noexcept {
