@@ -35,8 +35,9 @@ endfunction()
 
 # How the library's objects are compiled, which make both libraries. Nobody replaces one of its functions by another of the same name, so they
 # may be inlined, and are called without the loader's table. Thread-local words are at a fixed place: some have to be (signal handlers), and the
-# loader then places all of a library's so; without this the others are found by a call.
-set(TMH_CODE_FLAGS -fno-semantic-interposition -ftls-model=initial-exec)
+# loader then places all of a library's so; without this the others are found by a call. no-gnu-unique: two copies of the library in one process (a
+# plugin that holds the static one) would share inline objects, thread-local ones, too.
+set(TMH_CODE_FLAGS -fno-semantic-interposition -ftls-model=initial-exec $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 tmh_add_library(tmh SOURCES ${TMH_SOURCES})
 target_compile_options(tmh_objects PRIVATE ${TMH_CODE_FLAGS})
 target_link_options(tmh PRIVATE LINKER:-Bsymbolic-functions)

@@ -2,7 +2,6 @@
 #include "hierarchy/directory.h"
 
 #include <immintrin.h>
-#include <sched.h>
 
 #include <algorithm>
 
@@ -11,6 +10,7 @@
 #include "levels/storage/segment_files.h"
 #include "platform/disk.h"
 #include "platform/fence.h"
+#include "platform/patience.h"
 #include "platform/probes.h"
 #include "platform/process.h"
 #include "platform/steps.h"
@@ -171,8 +171,10 @@ void Directory::mark_lines(PageId page) noexcept {
 
 // The committer goes on or lets go by itself; a dead one's context is recovered here.
 void Directory::await_committer(line::LineWord &word) noexcept {
-  for (;;) {
-    for (int spin = 0; spin < kSpinsBeforeLook; ++spin) {
+  const std::uint64_t began_ns = platform::monotonic_ns();
+  platform::Patience patience;
+  for (int spins = kSpinsBeforeLook;; spins = 1) {
+    for (int spin = 0; spin < spins; ++spin) {
       if (!line::is_locked(word.load(std::memory_order_relaxed))) return;
       _mm_pause();
     }
@@ -182,7 +184,7 @@ void Directory::await_committer(line::LineWord &word) noexcept {
       const line::Owner owner = lines_.context(number).owner.load(std::memory_order_relaxed);
       recover_if_dead(line::slot_of(owner), line::incarnation_of(owner));
     }
-    sched_yield();  // the committer may wait for this processor
+    patience.pause(platform::monotonic_ns() - began_ns);
   }
 }
 

@@ -241,7 +241,12 @@ Segment Domain::map(const std::string &file, const SegmentOptions &options) cons
   detail::need_process_view();
   std::shared_ptr<detail::SegmentImpl> segment;
   check(required(impl_).map(file, options, &segment));
-  detail::remember(segment);
+  try {
+    detail::remember(segment);
+  } catch (const std::bad_alloc &) {
+    (void)impl_->unmap(*segment);  // who gets no handle cannot
+    throw;
+  }
   return Segment(std::move(segment));
 }
 Segment Domain::map(const std::string &file, const SegmentOptions &options, std::error_code &ec) const noexcept {

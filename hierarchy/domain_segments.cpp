@@ -333,6 +333,8 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
     segment = std::move(unprepared);
     return Errc::kOk;
   }
+  segment->name = name;
+  segments_.reserve(segments_.size() + 1);  // behind the mapping nothing may throw
   std::byte *base = nullptr;
   if (const Errc error = engine_->map(segment->number, page::Engine::Placement::kCommon, &base); error != Errc::kOk)
     return error == Errc::kAddressInUse ? no_room(memory_->control().segments[segment->number]) : error;
@@ -340,7 +342,6 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
   segment->max_bytes = memory_->control().segments[segment->number].max_bytes;
   segment->layout = options.layout;
   segment->relocatable = options.relocatable;
-  segment->name = name;
   segment->base = base;
   const Errc error = add_lines(*segment);
   if (error != Errc::kOk && engine_->unmap(segment->number) == Errc::kOk) return error;

@@ -3,7 +3,10 @@
 // Source:    glibc unwinds by a foreign exception, abi::__forced_unwind, and aborts the program when a handler does not throw it again.
 #include "hierarchy/end_of_thread.h"
 
+#include <new>
+
 #include "hierarchy/site_impl.h"
+#include "platform/failure.h"
 #include "platform/thread_object.h"
 #include "platform/ticks.h"
 
@@ -15,7 +18,12 @@ struct EndOfThread {
 };
 }  // namespace
 
-void abort_at_end_of_thread() { (void)platform::ThreadObject<EndOfThread>::here(); }
+Errc abort_at_end_of_thread() noexcept try {
+  (void)platform::ThreadObject<EndOfThread>::here();
+  return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("a thread's first instance");
+}
 
 void abort_open_instance() noexcept {
   const bool is_at_lines = line_run.depth != 0, is_at_pages = page_instance_here();

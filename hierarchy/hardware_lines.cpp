@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <new>
 
 #include "platform/disk.h"
 #include "platform/failure.h"
@@ -35,8 +36,8 @@ bool move_mapping(std::byte *from, std::byte *to, std::uint64_t bytes) noexcept 
 
 }  // namespace
 
-HardwareLines::HardwareLines(page::DomainMemory &memory, HardwarePages &pages) noexcept
-    : memory_(memory), pages_(pages) {
+HardwareLines::HardwareLines(page::DomainMemory &memory, HardwarePages &pages) : memory_(memory), pages_(pages) {
+  moves_.reserve(HardwarePages::kMoves);  // follow() may not fail
   (void)page_map_.open();
 }
 
@@ -217,10 +218,18 @@ bool HardwareLines::drop_page(LineView &view, std::uint64_t page_index) noexcept
   return false;
 }
 
+bool HardwareLines::make_list_room(std::size_t count) noexcept try {
+  if (open_list_.capacity() - open_list_.size() < count)
+    open_list_.reserve(std::max(2 * open_list_.capacity(), open_list_.size() + count));
+  return true;
+} catch (const std::bad_alloc &) {
+  return false;
+}
+
 // Also when they are open already: the kernel may have taken a page back, or made it read-only to write it to its file. REQUIRES: in one block.
 void HardwareLines::open_run(PageId first, std::uint64_t count) noexcept {
   LineView *view = find(storage::segment_number(first));
-  if (view == nullptr) return;
+  if (view == nullptr || !make_list_room(count)) return;  // without: found at level 2 again
   const auto index = static_cast<std::uint64_t>(storage::page_index(first));
   std::byte *at = view->view + storage::page_offset(first);
   if (count > 1) platform::read_in(at, count * kPageBytes);

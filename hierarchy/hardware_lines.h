@@ -31,7 +31,7 @@ namespace tmh::hierarchy {
 
 class HardwareLines final : public line::RtmGate {
  public:
-  HardwareLines(page::DomainMemory &memory, HardwarePages &pages) noexcept;
+  HardwareLines(page::DomainMemory &memory, HardwarePages &pages);
   ~HardwareLines() override;
 
   // REQUIRES that level 1's memory is open. Before everything else.
@@ -81,6 +81,7 @@ class HardwareLines final : public line::RtmGate {
   };
   [[nodiscard]] LineView *find(std::uint32_t segment) const noexcept;
   void follow_locked() noexcept;
+  [[nodiscard]] bool make_list_room(std::size_t count) noexcept;
   void close_all() noexcept;
   void tidy_open_list() noexcept;
   void close_page(storage::PageId page) noexcept;

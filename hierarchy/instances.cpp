@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <new>
 
 #include <tmh/transaction.hpp>
 
@@ -75,22 +76,34 @@ PageRunner &DomainImpl::lock_runner(RunsIn where, bool *fell_back) noexcept {
   return process_;
 }
 
+namespace {
+// For one more begin.
+Errc reserve_depth(std::vector<bool> &nest) noexcept try {
+  nest.reserve(nest.size() + 1);
+  return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("the list of open begins");
+}
+}  // namespace
+
 Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site, Presence presence) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_here()) {
     std::vector<bool> &nest = page_run.runner->nest;
     if (nest.front() && !is_query) return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
+    if (const Errc error = reserve_depth(nest); error != Errc::kOk) return error;
     nest.push_back(is_query);
     return Errc::kOk;
   }
   if (page_instance_here()) return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
-  abort_at_end_of_thread();
+  if (const Errc error = abort_at_end_of_thread(); error != Errc::kOk) return error;
   const auto kind = is_query ? hierarchy::SampledKind::kQueries : hierarchy::SampledKind::kPages;
   const hierarchy::Timed timed =
       latency_use_ == Latency::kOff ? hierarchy::Timed{} : hierarchy::start_timing(latency_use_, kind);
   bool fell_back = false;
   PageRunner &runner = lock_runner(where, &fell_back);
   Errc error = usable();  // closed while we waited?
+  if (error == Errc::kOk) error = reserve_depth(runner.nest);
   if (error == Errc::kOk) error = begin_on(runner, is_query, presence);
   if (error != Errc::kOk) {
     runner.mutex.unlock();

@@ -30,7 +30,9 @@ namespace {
 constexpr std::uint64_t kBudgetNs = 500'000;
 constexpr long kPauseNsMin = 5'000, kPauseNsMax = 100'000;
 constexpr std::uint64_t kLookPeriodNs = 100'000'000;  // as the engine's: DESIGN 8 allows a second
-constexpr std::uint64_t kRetryNs = 100'000'000;       // a thread that got no context looks again after this time
+// 4 MiB of pages: a transaction that touches more exceeds every level-1 and level-2 cache, hence RTM.
+constexpr std::size_t kGivenMax = 1024;
+constexpr std::uint64_t kRetryNs = 100'000'000;  // a thread that got no context looks again after this time
 
 std::atomic<std::uint64_t> serials{0};
 // By serial: a thread that ends asks whether its domain is still there. Never gone: the last domain may belong to a static object that was
@@ -69,7 +71,11 @@ ThreadsHere &threads_here() { return platform::ThreadObject<ThreadsHere>::here()
 
 LineDomain::LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross, bool with_hardware)
     : memory_(memory), slot_(slot), cross_(cross), directory_(memory, lines_, slot), serial_(++serials) {
-  if (with_hardware) hardware_ = std::make_unique<hierarchy::HardwareLines>(memory, directory_.hardware());
+  if (with_hardware) {
+    hardware_ = std::make_unique<hierarchy::HardwareLines>(memory, directory_.hardware());
+    fresh_.reserve(kGivenMax);  // give_to_hardware() may not fail
+    in_use_.reserve(kGivenMax);
+  }
   const std::scoped_lock guard(living().mutex);
   living().domains.emplace(serial_, this);
 }
@@ -277,12 +283,10 @@ UpperAnswer LineDomain::ask(PageId page, bool insists) noexcept {
 }
 
 LineDomain::Given LineDomain::give_to_hardware() noexcept {
-  // 4 MiB of pages: a transaction that touches more exceeds every level-1 and level-2 cache, hence RTM.
-  constexpr std::size_t kPagesMax = 1024;
   fresh_.clear();
   in_use_.clear();
   engine_->lock_domain();
-  engine_->visit_taken(kPagesMax, [&](PageId page) {
+  engine_->visit_taken(kGivenMax, [&](PageId page) {
     if (directory_.release_to_hardware(page) != Release::kReleased)
       in_use_.push_back(page);
     else if (!hardware_->is_open(page))

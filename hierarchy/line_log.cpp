@@ -2,8 +2,11 @@
 #include "hierarchy/line_log.h"
 
 #include <immintrin.h>
-#include <sched.h>
 
+#include <new>
+
+#include "platform/failure.h"
+#include "platform/patience.h"
 #include "platform/process.h"
 
 namespace tmh::detail {
@@ -39,6 +42,7 @@ bool LineLog::settle_context(std::uint32_t number, std::uint64_t line) noexcept 
   line::LineContextV1 &context = lines_.context(number);
   std::uint64_t began_ns = 0;
   bool suspected = false;
+  platform::Patience patience;
   // seq_cst: after the clock; pairs with the store before line-stamp
   while (concerns(context.in_flight.load(std::memory_order_seq_cst), line)) {
     if (upper_ == nullptr) {
@@ -49,7 +53,7 @@ bool LineLog::settle_context(std::uint32_t number, std::uint64_t line) noexcept 
     const std::uint64_t now = platform::monotonic_ns();
     if (began_ns == 0) began_ns = now;
     if (now - began_ns < kSpinNs) continue;
-    sched_yield();  // it may wait for this core
+    patience.pause(now - began_ns);
     if (now - began_ns < kSuspectNs || !is_owner_gone(context)) continue;
     if (suspected) return false;  // recovered as far as its segments are known here
     const line::Owner owner = context.owner.load(std::memory_order_acquire);
@@ -59,7 +63,7 @@ bool LineLog::settle_context(std::uint32_t number, std::uint64_t line) noexcept 
   return true;
 }
 
-Errc LineLog::gather(std::uint64_t after, std::uint64_t up_to, std::vector<page::LowerCommit> *commits) noexcept {
+Errc LineLog::gather(std::uint64_t after, std::uint64_t up_to, std::vector<page::LowerCommit> *commits) noexcept try {
   // The caller has the log's lock, but a thread with views of its own has it in a mapping of its own, which ThreadSanitizer takes for another
   // lock. So nothing is kept here; a write of the log costs more than the allocation by far.
   std::vector<line::RedoRecord> records;
@@ -70,6 +74,8 @@ Errc LineLog::gather(std::uint64_t after, std::uint64_t up_to, std::vector<page:
     commits->push_back({record.header.stamp, record.header.time_ns, record.header.reserved_bytes, record.deltas,
                         record.header.bytes - sizeof record.header});
   return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("the redo log's records of level 1");
 }
 
 bool LineLog::is_home(std::uint64_t line) noexcept {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <new>
 
 #include "platform/failure.h"
 #include "platform/probes.h"
@@ -40,7 +41,7 @@ void set_disk_hook(DiskHook hook) noexcept { detail::disk_hook.store(hook, std::
 
 void plant(std::uint32_t defects) noexcept { detail::planted.store(defects, std::memory_order_relaxed); }
 
-Errc DiskFile::open(const std::string &path, Mode mode) noexcept {
+Errc DiskFile::open(const std::string &path, Mode mode) noexcept try {
   close();
   path_ = path;
   if (mode == Mode::kCreate) {
@@ -52,6 +53,8 @@ Errc DiskFile::open(const std::string &path, Mode mode) noexcept {
     direct_ = keep_off_standard(
         FileDescriptor(::open(path.c_str(), O_RDWR | O_DIRECT | O_DSYNC | O_CLOEXEC)));  // refused: see write_durable()
   return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return fail_for_memory("a file's name");
 }
 
 void DiskFile::close() noexcept {

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "platform/thread_object.h"
@@ -13,7 +14,14 @@ namespace {
 struct Detail {
   std::string text;
 };
-std::string &detail_slot() noexcept { return ThreadObject<Detail>::here().text; }
+// Null: this thread has none yet, and there is no memory for it.
+std::string *detail_slot() noexcept {
+  try {
+    return &ThreadObject<Detail>::here().text;
+  } catch (const std::bad_alloc &) {
+    return nullptr;
+  }
+}
 
 Errc from_errno(int error) noexcept {
   switch (error) {
@@ -34,7 +42,7 @@ Errc from_errno(int error) noexcept {
 }  // namespace
 
 Errc fail(Errc code, std::string detail) noexcept {
-  detail_slot() = std::move(detail);
+  if (std::string *const slot = detail_slot(); slot != nullptr) *slot = std::move(detail);
   return code;
 }
 
@@ -44,6 +52,18 @@ Errc fail_errno(Errc code, const std::string &detail) noexcept {
   return fail(code == Errc::kIo || is_want ? from_errno(error) : code, detail + ": " + std::strerror(error));
 }
 
-const std::string &failure_detail() noexcept { return detail_slot(); }
+Errc fail_for_memory(const char *detail) noexcept {
+  try {
+    return fail(Errc::kOutOfMemory, detail);
+  } catch (const std::bad_alloc &) {
+    return fail(Errc::kOutOfMemory, {});
+  }
+}
+
+const std::string &failure_detail() noexcept {
+  static const std::string nothing;
+  const std::string *const slot = detail_slot();
+  return slot != nullptr ? *slot : nothing;
+}
 
 }  // namespace tmh::platform

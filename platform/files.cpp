@@ -72,7 +72,7 @@ int open_or_make(const std::string &path, int flags, bool *is_new) noexcept {
 }
 }  // namespace
 
-Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexcept {
+Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexcept try {
   const std::string what = path + " is not a regular file";
   bool is_new = false;
   FileDescriptor fd =
@@ -93,6 +93,9 @@ Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexc
   }
   *out = std::move(fd);
   return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  errno = ENOMEM;
+  return fail_for_memory("a file's name");
 }
 
 Errc follow_links(const std::string &path, std::string *out) {

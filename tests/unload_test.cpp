@@ -1,5 +1,6 @@
 // tests/unload_test.cpp -- programs that load the library by dlopen(), as plugins do, and let go of it.
 // Invariant: behind dlclose() faults reach the program's own handler, threads that have used the library end, forks work; it can be loaded again.
+//            Two copies of the library in one program share nothing.
 // Shape:     linked with nothing of ours. g++ makes symbols of which one alone stays loaded by itself (STB_GNU_UNIQUE), clang does not: so the
 //            libraries are asked, too, whether they say so.
 #include <dlfcn.h>
@@ -112,6 +113,30 @@ TEST(UnloadTest, NothingPointsToCodeThatIsGone) {
   std::filesystem::remove_all(folder);
   EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), kOwnHandlerRan);
+}
+
+// As where one plugin brings libtmh.so along and another holds libtmh.a. g++ would make one object for all copies of such a member. In a child: they
+// stay, and have used up what the loader has of thread-local words at fixed places.
+TEST(UnloadTest, TwoCopiesShareNothing) {
+  std::string folder = std::filesystem::temp_directory_path() / "tmh-unload-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string copy = folder + "/copy.so";
+  std::filesystem::copy_file(TMH_LIBRARY, copy);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    constexpr int kFlags = RTLD_NOW | RTLD_LOCAL;
+    void *const one = dlopen(TMH_LIBRARY, kFlags), *const other = dlopen(copy.c_str(), kFlags);
+    if (one == nullptr || other == nullptr) _exit(kNotLoaded);
+    const char *const member = "_ZN3tmh4page6Engine13engines_here_E";  // inline, static
+    const void *const its = dlsym(one, member);
+    _exit(its != nullptr && its != dlsym(other, member) ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 bool stays_loaded(const char *path) {

@@ -48,8 +48,7 @@ void settle_redo(LineContextV1 &context) noexcept {
     context.redo_head.store(next, std::memory_order_release);  // as the owner does
 }
 
-Errc gather_redo(const LineMemory &memory, std::uint64_t after, std::uint64_t up_to,
-                 std::vector<RedoRecord> *records) noexcept {
+Errc gather_redo(const LineMemory &memory, std::uint64_t after, std::uint64_t up_to, std::vector<RedoRecord> *records) {
   const auto first = static_cast<std::ptrdiff_t>(records->size());
   for (std::uint32_t i = 0; i < memory.contexts_high(); ++i) {
     const LineContextV1 &context = memory.context(i);

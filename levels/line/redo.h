@@ -59,7 +59,7 @@ struct RedoRecord {
 // Appends the committed records with stamps in (after, up_to] of all contexts, in the order of stamps. kCorrupt: no record where one must
 // be. REQUIRES: none up to `up_to` is undecided; the log's lock.
 [[nodiscard]] Errc gather_redo(const LineMemory &memory, std::uint64_t after, std::uint64_t up_to,
-                               std::vector<RedoRecord> *records) noexcept;
+                               std::vector<RedoRecord> *records);
 // Gives the room of records up to `stamp` back. REQUIRES the log's lock.
 void forget_redo(LineMemory &memory, std::uint64_t stamp) noexcept;
 

@@ -115,7 +115,8 @@ void SoftwareThread::wait_for_blocker() noexcept {
 void SoftwareThread::limit(const CapacityModel &capacity) noexcept {
   if (capacity.is_unlimited()) return;
   is_limited_ = true;
-  if (use_ == nullptr) use_ = std::make_unique<CapacityUse>();
+  if (use_ == nullptr) use_.reset(new (std::nothrow) CapacityUse());
+  if (use_ == nullptr) return doom(AbortCause::kCapacity);  // nothing fits into what cannot be kept
   read_lines_.clear();
   use_->begin(capacity, model_now_ns(), number_);
 }
@@ -137,7 +138,7 @@ void SoftwareThread::fail(AbortCause cause) {
 }
 
 void SoftwareThread::nest(std::uint32_t depth) {
-  if (!is_limited_ || use_->nest(depth) == AbortCause::kNone) return;
+  if (!is_limited_ || use_ == nullptr || use_->nest(depth) == AbortCause::kNone) return;
   doom(AbortCause::kCapacity);
   status_ = AbortStatus{kStatusCapacity | kStatusNested};
   throw detail::LineAbort{};

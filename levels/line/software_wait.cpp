@@ -2,10 +2,10 @@
 // Shape:     a commit locks its lines for a fraction of a microsecond, so a short spin ends nearly every meeting. What it does not end is
 //            decided by the conflict policy; a holder that is not running, or dead, is reported to the level above.
 #include <immintrin.h>
-#include <sched.h>
 
 #include "levels/line/software.h"
 #include "levels/storage/conflict.h"
+#include "platform/patience.h"
 #include "platform/probes.h"
 #include "platform/process.h"
 
@@ -33,6 +33,7 @@ bool SoftwareThread::spin_until_changed(const LineWord &word, std::uint64_t seen
 bool SoftwareThread::wait_until_changed(const LineWord &word, std::uint64_t seen) noexcept {
   const std::uint64_t start = platform::monotonic_ns();
   bool suspected = false;
+  platform::Patience patience;
   while (!spin_until_changed(word, seen, kRoundsPerLook)) {
     const std::uint64_t waited = platform::monotonic_ns() - start;
     if (waited > kSuspectNs && !suspected) {  // before giving up: who had no core for so long has not looked yet
@@ -41,7 +42,7 @@ bool SoftwareThread::wait_until_changed(const LineWord &word, std::uint64_t seen
       continue;
     }
     if (waited > kWaitNsMax) return false;
-    sched_yield();  // its holder may wait for this core
+    patience.pause(waited);
   }
   return true;
 }
@@ -105,6 +106,7 @@ void SoftwareThread::wait_for_turn() noexcept {
   const LineWord &turn = memory_.state().turn;
   const std::uint64_t start = platform::monotonic_ns();
   bool suspected = false;
+  platform::Patience patience;
   for (;;) {
     const std::uint64_t holder = turn.load(std::memory_order_acquire);
     if (holder == 0 || holder == number_ + 1ull) return;
@@ -116,7 +118,7 @@ void SoftwareThread::wait_for_turn() noexcept {
       continue;
     }
     if (waited > kTurnNsMax) return;
-    sched_yield();
+    patience.pause(waited);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "levels/page/changed_pages.h"
 
 #include <atomic>
+#include <new>
 
 #include "levels/storage/segment_files.h"
 #include "platform/failure.h"
@@ -41,10 +42,12 @@ void ChangedPages::remove_files(const std::string &folder) noexcept {
   storage::remove_segment_files(folder, {kNameBefore});
 }
 
-Errc ChangedPages::open(std::uint32_t segment) noexcept {
+Errc ChangedPages::open(std::uint32_t segment) noexcept try {
   if (files_[segment].base() != nullptr) return Errc::kOk;
   const std::uint64_t bytes = 2 * bits_bytes(control_.segments[segment].max_bytes);
   return files_[segment].open(file_name(folder_, segment), bytes, bytes, GrowingFile::Blocks::kSparse);
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("the notes of changed pages");
 }
 
 std::uint64_t ChangedPages::size_of(std::uint32_t segment) const noexcept {

@@ -137,7 +137,7 @@ void DomainMemory::close(bool remove_rebuildable) noexcept {
   close_rebuildable();
 }
 
-Errc DomainMemory::check_in_place() const noexcept {
+Errc DomainMemory::check_in_place() const {
   const auto is_named = [this](const platform::GrowingFile &file, const char *name) {
     struct stat here {};
     struct stat there {};
@@ -163,7 +163,7 @@ Errc DomainMemory::promise_size(std::uint32_t number, std::uint64_t size_bytes) 
   return sync_control(&control_->segments[number], sizeof control_->segments[number]);
 }
 
-Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept {
+Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept try {
   if (!is_durable()) return Errc::kOk;
   const std::string file = path("tmh.control");
   const auto earlier =
@@ -179,6 +179,8 @@ Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept {
   if (error != Errc::kOk && log_state_ != nullptr)
     log_state_->control_error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
   return error;
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("the name of tmh.control");
 }
 
 // Pages that could not be written are clean ever after, and syncing them succeeds. So each sync writes all of the file: what failed in an earlier

@@ -54,7 +54,7 @@ class DomainMemory {
   void close(bool remove_rebuildable) noexcept;
   // Before anything is done to files by their names: are they still those that this process has opened? They may have been removed, and others may
   // have made a domain in the folder since, or copied one over it. kNotADomain.
-  [[nodiscard]] Errc check_in_place() const noexcept;
+  [[nodiscard]] Errc check_in_place() const;
   // Is what names this identity of the life of the domain that open() has found? It has made a new one if what is shared was not.
   [[nodiscard]] bool is_of_found_life(const std::uint64_t (&domain_id)[2], std::uint64_t life) const noexcept;
   // Durable domains with a level below, which stores to home what is not in the log yet: homes become files of their own, and data files

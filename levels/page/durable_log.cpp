@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <new>
 #include <thread>
 
 #include "levels/page/lines.h"
@@ -61,6 +62,13 @@ DurableLog::DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockT
       buffer_(storage::kRecordBytesMax),
       record_(buffer_.data(), buffer_.size()) {
   writer_.attach(memory.folder(), memory.control().header.domain_id, memory.log_state(), memory.log_tails());
+}
+
+Errc DurableLog::plan_reserve(std::size_t writes) noexcept try {
+  plan_.reserve(writes * storage::kDeltaBytesMax);
+  return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("the redo log's plan of a large commit");
 }
 
 void DurableLog::plan_write(const Write &write, const std::byte *now, const std::byte *clean) {
@@ -141,7 +149,7 @@ void DurableLog::lock_files() noexcept {
 }
 
 // REQUIRES files_lock.
-Errc DurableLog::make_file() noexcept {
+Errc DurableLog::make_file() noexcept try {
   LogState &s = state();
   if (const Errc error = memory_.check_in_place(); error != Errc::kOk) return error;
   const std::uint64_t index = storage::file_of(s.ready_lsn.load(std::memory_order_relaxed), s.file_bytes);
@@ -167,6 +175,8 @@ Errc DurableLog::make_file() noexcept {
   s.files_made.fetch_add(1, std::memory_order_relaxed);
   s.ready_lsn.store((index + 1) * s.file_bytes, std::memory_order_release);
   return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("the next log file");
 }
 
 Errc DurableLog::prepare_files(std::uint64_t files_ahead) noexcept {

@@ -48,6 +48,8 @@ class DurableLog {
     plan_.clear();
     beyond_durable_ = false;
   }
+  // Before its slots are taken. kOutOfMemory.
+  [[nodiscard]] Errc plan_reserve(std::size_t writes) noexcept;
   void plan_write(const Write &write, const std::byte *now, const std::byte *clean);
 
   enum class Room : std::uint8_t { kYes, kFlush, kFile, kSegment, kFailed };

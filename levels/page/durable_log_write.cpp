@@ -1,6 +1,7 @@
 // levels/page/durable_log_write.cpp -- what the writer of the redo log does: which commits, in which order, as which records.
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "levels/page/durable_log.h"
 #include "levels/storage/log_record.h"
@@ -24,9 +25,13 @@ constexpr std::uint64_t kBatchBytes = 4u << 20;
 }  // namespace
 
 Errc DurableLog::fail_log(Errc error) noexcept {
-  if (writer_.is_own_trouble() || cannot_note_)
-    return error;  // this process's own trouble: what it did not write others will
   const std::string detail = platform::failure_detail();
+  // This process's own trouble: what it did not write others will. As the code of an end kOutOfMemory would say that the instance has aborted.
+  if (error == Errc::kOutOfMemory) {
+    static_cast<void>(platform::fail_for_memory("no memory to write the redo log"));
+    return Errc::kIo;
+  }
+  if (writer_.is_own_trouble() || cannot_note_) return error;
   state().error.store(static_cast<std::uint32_t>(error), std::memory_order_release);
   return fail(error, detail);
 }
@@ -196,7 +201,7 @@ Errc DurableLog::append_lower(const LowerCommit &commit, storage::FlushPoint *at
 }
 
 // The ring does not list its pages: they are found by their stamp. Sorted by page, as plan() had them.
-Errc DurableLog::append_wide(const CommitLogEntry &first) noexcept {
+Errc DurableLog::append_wide(const CommitLogEntry &first) noexcept try {
   const std::uint64_t stamp = first.stamp.load(std::memory_order_relaxed);
   std::vector<std::pair<std::uint64_t, Slot>> versions;
   versions.reserve(first.pages);
@@ -214,6 +219,8 @@ Errc DurableLog::append_wide(const CommitLogEntry &first) noexcept {
     if (const Errc error = append_page(slot, PageId{page}, lines); error != Errc::kOk) return error;
   }
   return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("the redo log's record of a large commit");
 }
 
 Errc DurableLog::append_page(Slot slot, PageId page, LineMask lines) noexcept {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 
 #include "levels/page/engine_thread.h"
 #include "platform/disk.h"
@@ -112,9 +113,11 @@ Errc Engine::choose_tracking(Tracking wanted) noexcept {
   return Errc::kOk;
 }
 
-Errc Engine::open_ring() noexcept {
+Errc Engine::open_ring() noexcept try {
   platform::FaultRing &ring = thread_ring();
   return ring.is_open() ? Errc::kOk : ring.open();
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("the list of a thread's page faults");
 }
 
 // A thread's faults may not be listed any more: the process has dropped its privileges since the open, or entered a sandbox. Where `auto` has chosen,

@@ -241,6 +241,8 @@ Errc Engine::fill_slots() noexcept {
   }
   step(Step::kCommitSlotsReserved);
   if (const Errc error = allocate_blocks(); error != Errc::kOk) return error;
+  if (log_ != nullptr)
+    if (const Errc error = log_->plan_reserve(writes_.size()); error != Errc::kOk) return error;
   for (Write &write : writes_) {
     write.slot = tree_.take();
     copy_lines(memory_.version_data(write.slot), address_of(write.page), write.lines);

@@ -28,7 +28,7 @@ class LowerLog {
   [[nodiscard]] virtual std::uint64_t clock() const noexcept = 0;
   // Returns when every instance stamped up to `line` is decided: committed, with its record in gather(), or aborted for good.
   virtual void settle(std::uint64_t line) noexcept = 0;
-  // Commits stamped in (after, up_to], in the order of stamps. REQUIRES settle(up_to), by whomever. kCorrupt.
+  // Commits stamped in (after, up_to], in the order of stamps. REQUIRES settle(up_to), by whomever. kCorrupt, kOutOfMemory.
   [[nodiscard]] virtual Errc gather(std::uint64_t after, std::uint64_t up_to,
                                     std::vector<LowerCommit> *commits) noexcept = 0;
   // Commits up to `line` are durable.

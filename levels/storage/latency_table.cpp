@@ -7,9 +7,9 @@
 #include <cstring>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "platform/failure.h"
+#include "platform/patience.h"
 #include "platform/process.h"
 
 namespace tmh::storage {
@@ -71,7 +71,9 @@ void LatencyTable::leave() noexcept {
   if (header_ == nullptr) return;
   // A thread whose instance ended while the domain closes may be at its record: its page would be somebody else's by then.
   has_left_.store(true, std::memory_order_seq_cst);
-  while (recording_.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+  const std::uint64_t began_ns = platform::monotonic_ns();
+  platform::Patience patience;
+  while (recording_.load(std::memory_order_seq_cst) != 0) patience.pause(platform::monotonic_ns() - began_ns);
   retire(owner_of(slot_));
 }
 

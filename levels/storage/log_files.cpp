@@ -132,7 +132,7 @@ Errc verify_log_file_header(const LogFileHeaderV1 &header, const LogIdentity &lo
   return Errc::kOk;
 }
 
-Errc verify_log_file(const std::string &path, const LogIdentity &log, std::uint64_t index) noexcept {
+Errc verify_log_file(const std::string &path, const LogIdentity &log, std::uint64_t index) {
   DiskFile file;
   if (const Errc error = file.open(path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
   LogFileHeaderV1 header{};
@@ -144,7 +144,7 @@ Errc verify_log_file(const std::string &path, const LogIdentity &log, std::uint6
   return error == Errc::kOk ? error : fail(error, path + ": " + why);
 }
 
-Errc create_log_file(const std::string &folder, const LogIdentity &log, std::uint64_t index) noexcept {
+Errc create_log_file(const std::string &folder, const LogIdentity &log, std::uint64_t index) {
   const std::string temporary = log_temporary_path(folder);
   if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
   DiskFile file;
@@ -161,7 +161,7 @@ Errc create_log_file(const std::string &folder, const LogIdentity &log, std::uin
 }
 
 Errc recycle_log_file(const std::string &folder, const LogIdentity &log, std::uint64_t old_index,
-                      std::uint64_t new_index) noexcept {
+                      std::uint64_t new_index) {
   const std::string temporary = log_temporary_path(folder);
   if (const Errc error = platform::disk_rename(log_file_path(folder, old_index), temporary); error != Errc::kOk)
     return error;
@@ -208,7 +208,7 @@ Errc archive_log_file(const std::string &folder, const std::string &archive_fold
   return platform::sync_folder(folder);
 }
 
-Errc list_log_files(const std::string &folder, std::vector<std::uint64_t> *indexes) noexcept {
+Errc list_log_files(const std::string &folder, std::vector<std::uint64_t> *indexes) {
   indexes->clear();
   DIR *dir = opendir(folder.c_str());
   if (dir == nullptr) return fail_errno(Errc::kIo, folder);

@@ -37,15 +37,15 @@ struct LogIdentity {
 [[nodiscard]] Errc verify_log_file_header(const LogFileHeaderV1 &header, const LogIdentity &log, std::uint64_t index,
                                           std::string *why);
 // Reads and verifies; also kShortFile when the file has less than log.file_bytes. The detail names the file.
-[[nodiscard]] Errc verify_log_file(const std::string &path, const LogIdentity &log, std::uint64_t index) noexcept;
+[[nodiscard]] Errc verify_log_file(const std::string &path, const LogIdentity &log, std::uint64_t index);
 
 // A new file full of zeros with disk blocks for all of it. Durable, name included, when it returns. An existing file of that index is
 // replaced: callers look first.
-[[nodiscard]] Errc create_log_file(const std::string &folder, const LogIdentity &log, std::uint64_t index) noexcept;
+[[nodiscard]] Errc create_log_file(const std::string &folder, const LogIdentity &log, std::uint64_t index);
 // Makes file `new_index` out of file `old_index`, which nothing needs any more: no block is allocated and no zero written. Where a hard link
 // keeps the old one, an archive's perhaps, that stays as it is, and the new one is made as create_log_file() does.
 [[nodiscard]] Errc recycle_log_file(const std::string &folder, const LogIdentity &log, std::uint64_t old_index,
-                                    std::uint64_t new_index) noexcept;
+                                    std::uint64_t new_index);
 // Copies the file, under the temporary name first. Durable when it returns.
 [[nodiscard]] Errc copy_log_file(const std::string &from_folder, const std::string &to_folder,
                                  std::uint64_t index) noexcept;
@@ -54,6 +54,6 @@ struct LogIdentity {
 [[nodiscard]] Errc archive_log_file(const std::string &folder, const std::string &archive_folder,
                                     std::uint64_t index) noexcept;
 // Indexes of the log files in `folder`, ascending. Says nothing about their content.
-[[nodiscard]] Errc list_log_files(const std::string &folder, std::vector<std::uint64_t> *indexes) noexcept;
+[[nodiscard]] Errc list_log_files(const std::string &folder, std::vector<std::uint64_t> *indexes);
 
 }  // namespace tmh::storage

@@ -30,6 +30,9 @@ static_assert(kBufferBytes >= kRecordBytesMax + 3 * kLogBlockBytes);
 Lsn block_of(Lsn lsn) noexcept { return lsn & ~(kLogBlockBytes - 1); }
 }  // namespace
 
+// Where one record ends the difference that begins the next did not fit: two neighbours hold more than one can.
+void RecordPlan::reserve(std::uint64_t delta_bytes) { sizes_.reserve(2 * delta_bytes / kRecordBytesMax + 2); }
+
 bool RecordPlan::add(std::uint64_t delta_bytes) {
   const bool is_new = sizes_.empty() || sizes_.back() + delta_bytes > kRecordBytesMax;
   if (is_new) sizes_.push_back(sizeof(RecordHeaderV1));
@@ -114,7 +117,7 @@ Errc LogWriter::append_open(std::uint64_t stamp, std::uint64_t time_ns, const Op
 }
 
 // Not another domain's, which somebody may have put in the place of this one's under those who are here.
-Errc LogWriter::open_file(std::uint64_t index) noexcept {
+Errc LogWriter::open_file(std::uint64_t index) noexcept try {
   file_index_ = ~0ull;
   const std::string path = log_file_path(folder_, index);
   if (const Errc error = file_.open(path, platform::DiskFile::Mode::kReadWrite); error != Errc::kOk) {
@@ -134,6 +137,9 @@ Errc LogWriter::open_file(std::uint64_t index) noexcept {
     return fail(error, path + ": " + why);
   file_index_ = index;
   return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  is_own_trouble_ = true;
+  return platform::fail_for_memory("a log file's name");
 }
 
 // Also keeps the last, partly filled block as the buffer's first.

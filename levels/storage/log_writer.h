@@ -26,6 +26,8 @@ namespace tmh::storage {
 class RecordPlan {
  public:
   void clear() noexcept { sizes_.clear(); }
+  // For differences of so many bytes together.
+  void reserve(std::uint64_t delta_bytes);
   // One more page difference of the transaction. True: it begins a new record, because the one before it is full.
   bool add(std::uint64_t delta_bytes);
   [[nodiscard]] std::uint32_t parts() const noexcept { return static_cast<std::uint32_t>(sizes_.size() - 1); }
