@@ -1,4 +1,4 @@
-// platform/patience.h -- pauses of who waits, without a lock, for another thread's or process's next steps.
+// platform/patience.h -- pauses of who waits for the next steps of another thread or process, which no lock tells of.
 // Shape:     yields at first: the other may have been preempted and wait for this processor. Then sleeps, longer each time.
 // Why:       a yield lets only those of the same priority run. A real-time thread that only yields keeps an ordinary one that it waits for
 //            from its processor for ever; and one that waits for a stopped process would use up a whole processor.
