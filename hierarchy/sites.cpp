@@ -299,10 +299,11 @@ inline void Attempts::begin_lines() {
   unwinds = Unwinds::kFailed;
   line_run = {domain.lines(), thread, 1};
   line::Begin begin{domain.policy(), false, attempts_};
+  if (site_.impl_->escalation().kind == EscalationKind::kAdaptive) begin.insists = line::Insists::kLong;
   begin.capacity = domain.capacity();
   if (kind_ == Kind::kQuery) {
     begin.is_query = true;
-    begin.insists = false;
+    begin.insists = line::Insists::kNo;
     begin.reads_max = kQueryReadsMax;
   }
   begin.reads_durable_only = domain.durable() != nullptr && !domain.durable()->early_release();

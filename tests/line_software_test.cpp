@@ -329,7 +329,7 @@ TEST_F(LineSoftwareTest, WordBeforeIsNotedBeforeTheLineIsLocked) {
 class Lender : public line::NobodyAbove {
  public:
   explicit Lender(LineRig &rig) noexcept : rig_(rig) {}
-  line::UpperAnswer ask(storage::PageId page, bool) noexcept override {
+  line::UpperAnswer ask(storage::PageId page, line::Insists) noexcept override {
     EXPECT_EQ(page, storage::page_id(0, storage::PageIndex{1}));
     EXPECT_FALSE(line::is_locked(rig_.word_of(rig_.words()).load()));
     lent().store(rig_.memory().state().clock.fetch_add(1) + 1);

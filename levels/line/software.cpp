@@ -102,7 +102,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
 
 void SoftwareThread::begin_again() noexcept {
   wait_for_blocker();
-  if (insists_ && attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) take_turn();
+  if (insists_ != Insists::kNo && attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) take_turn();
 }
 
 // The line that made the attempt before let go. Not one of an earlier instance, which went on at the level above; nor one that has been unmapped

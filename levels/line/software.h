@@ -37,9 +37,8 @@ inline constexpr std::uint32_t kNoLimit = ~0u;
 struct Begin {
   Policy policy;
   bool is_query = false;
-  std::uint32_t attempt = 0;  // earlier attempts of this instance that aborted
-  // false: it goes up when level 1 is busy. It takes no turn, and nobody above is failed or waited for.
-  bool insists = true;
+  std::uint32_t attempt = 0;            // earlier attempts of this instance that aborted
+  Insists insists = Insists::kBriefly;  // kNo: it takes no turn, either
   bool reads_durable_only = false;  // durable domains without early release: a snapshot that moves on waits for the log
   const CapacityModel *capacity = nullptr;  // null: unlimited. Outlives the instance.
   std::uint32_t reads_max = kNoLimit;       // loads that leave the line read last; one more is kCapacity
@@ -214,8 +213,8 @@ class SoftwareThread : public detail::LineAccess {
   LineContextV1 *context_ = nullptr;
   std::uint32_t number_ = 0, slot_ = 0;
   std::uint64_t incarnation_ = 0;
-  bool is_attached_ = false, is_running_ = false, is_doomed_ = false, is_query_ = false, has_turn_ = false,
-       insists_ = true;
+  bool is_attached_ = false, is_running_ = false, is_doomed_ = false, is_query_ = false, has_turn_ = false;
+  Insists insists_ = Insists::kBriefly;
   bool is_limited_ = false, reads_durable_only_ = false, undo_allocated_ = false, redo_allocated_ = false;
   AbortCause cause_ = AbortCause::kNone;
   AbortStatus status_{};
