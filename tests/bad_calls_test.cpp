@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "tests/support/forbid.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/stage.h"
 
 namespace tmh::test {
@@ -240,6 +241,7 @@ TEST_F(BadCallTest, AllocationBeyondTheSegmentIsFull) {
 }
 
 TEST_F(BadCallTest, AllocationThatCannotGrowTheSegmentSaysWhy) {
+  if (const std::string why = why_descriptors_must_stay(); !why.empty()) GTEST_SKIP() << why;
   expect_child("few descriptors", [&] {
     const Domain domain = Domain::open(folder_.path(), plain());
     const Segment heap = domain.map("heap");

@@ -411,6 +411,8 @@ TEST(CheckerPropertyTest, SimulatedEnginesWithAMissingRuleAreCaught) {
       SimulationOptions options = large_run();
       options.defect = defect;
       options.kill_percent = 40;  // few kills hit an end that has two writes to tear apart
+      // Of 600 instances one run in 1300 tears nothing apart, and is right; of 1800 some 21 are torn.
+      if (defect == Defect::kHalfCommitWhenKilled) options.instances_max *= 3;
       if (!check(simulate(options, seed + run)).ok()) ++caught;
     }
     EXPECT_EQ(caught, 10) << "defect " << static_cast<int>(defect) << ", seed " << seed;

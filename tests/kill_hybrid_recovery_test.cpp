@@ -145,20 +145,25 @@ TEST(KillBesideOthersTest, RoomInTheLogOfAnAbortIsGivenBackOnce) {
   const std::string path = folder / "domain";
   const Table table(path, Durability::kStrict);
   for (const bool at_pages : {false, true}) {
-    const ChildEnd end = run_in_child("victim", [&] {
-      auto *own = new Table(path, Durability::kStrict);  // never closed
-      const Site site(own->domain, "site", at_pages ? "always" : "never");
-      int attempts = 0;
-      atomically(site, [&] {
-        if (++attempts == 2) die_unless_failed();
-        own->word(1).store(own->word(0).load() + (at_pages ? 10 : 20));
-        expect_child("rival", [&] {
-          const Table theirs(path, Durability::kStrict);
-          atomically(Site(theirs.domain, "rival", at_pages ? "always" : "never"), [&] { ++theirs.word(0); });
-        });
-      });
-    });
-    EXPECT_EQ(end.signal, SIGKILL);
+    const char *const escalation = at_pages ? "always" : "never";
+    const Shared<Turn> turn;  // 1 the victim has read, 2 what it has read is changed
+    Children children;
+    const std::size_t victim = children.spawn("victim", role(*turn, [&] {
+                                                auto *own = new Table(path, Durability::kStrict);  // never closed
+                                                const Site site(own->domain, "site", escalation);
+                                                int attempts = 0;
+                                                atomically(site, [&] {
+                                                  if (++attempts == 2) die_unless_failed();
+                                                  own->word(1).store(own->word(0).load() + (at_pages ? 10 : 20));
+                                                  if (attempts > 1) return;
+                                                  turn->reach(1);
+                                                  turn->await(2);
+                                                });
+                                              }));
+    turn->await(1);
+    atomically(Site(table.domain, "rival", escalation), [&] { ++table.word(0); });
+    turn->reach(2);
+    EXPECT_EQ(children.wait(victim).signal, SIGKILL);
     table.domain.collect();
     table.domain.flush();
     EXPECT_EQ(reserved_in_log(path), 0U) << at_pages;

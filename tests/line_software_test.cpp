@@ -175,6 +175,22 @@ TEST(LineSegmentsTest, NextAttemptDoesNotWaitForALineThatIsGone) {
   });
 }
 
+// What an instance that has written may load the short way is not there for the next one.
+TEST(LineSegmentsTest, WhereASegmentWasIsPlainMemoryBehindAnUpdateOfIt) {
+  expect_child("unmaps", [] {
+    const MemoryFolder folder;
+    LineRig rig(folder.path());
+    RigThread thread(rig);
+    thread.update([&] { thread.store(rig.words(), thread.load(rig.words()) + 7); });
+    rig.memory().remove_segment(0);
+    thread.begin({});
+    EXPECT_EQ(thread.load(rig.words()), 7U);
+    thread.store(rig.words(), std::uint64_t{8});
+    EXPECT_EQ(*rig.words(), 8U);
+    EXPECT_EQ(thread.commit(), Status::kCommitted);
+  });
+}
+
 // Lets go of the line that the suspect holds.
 class Undertaker : public line::NobodyAbove {
  public:

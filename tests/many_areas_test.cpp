@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -140,7 +141,18 @@ TEST_P(PageByPageTest, BlocksBesideBecomePartsOfOneThatIsOpen) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, PageByPageTest, testing::Values(kModes[5], kModes[6]), mode_name);
 
-class WholeViewTest : public ModeTest {};
+class WholeViewTest : public ModeTest {
+ protected:
+  // Advice about them is what keeps a view's tail an area of its own.
+  static bool knows_huge_pages() { return std::filesystem::exists("/sys/kernel/mm/transparent_hugepage"); }
+  // REQUIRES: the segment did not have the page when its view was opened.
+  static void expect_whole(const Segment &segment, std::uint64_t page) {
+    EXPECT_EQ(protection_of(segment.data()), "rw-p");
+    const bool is_tail_closed = GetParam().levels == Levels::kHybrid && knows_huge_pages();
+    EXPECT_EQ(protection_of(segment.data() + page * kPageBytes), is_tail_closed ? "---p" : "rw-p");
+  }
+};
+class WholeViewOfQueryTest : public WholeViewTest {};
 
 TEST_P(WholeViewTest, FindsWhatIsStoredWhereTheSegmentHasGrown) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -158,7 +170,7 @@ TEST_P(WholeViewTest, FindsWhatIsStoredWhereTheSegmentHasGrown) {
     atomically(domain, [&] {
       store(word(kInMiddle), std::uint64_t{1});  // all of the view is accessible then
       segment.grow(2 * kStagePages * kPageBytes);
-      EXPECT_EQ(protection_of(segment.data() + kGrown * kPageBytes), "rw-p") << "not the whole view";
+      expect_whole(segment, kGrown);
       store(word(kGrown), std::uint64_t{2});
     });
     query(domain, [&] { EXPECT_EQ(load(word(kInMiddle)) + load(word(kGrown)), 3U); });
@@ -188,7 +200,7 @@ TEST_P(WholeViewTest, IsNotOpenToALaterInstanceWhereTheSegmentHasGrown) {
                    leave_areas(0);
                    const auto leaves = [&] {
                      EXPECT_EQ(load(word(segment, kInMiddle)), 0U);
-                     EXPECT_EQ(protection_of(segment.data() + kGrown * kPageBytes), "rw-p") << "not the whole view";
+                     expect_whole(segment, kGrown);
                      throw Left{};
                    };
                    EXPECT_THROW(atomically(domain, leaves), Left);
@@ -217,6 +229,53 @@ TEST_P(WholeViewTest, IsNotOpenToALaterInstanceWhereTheSegmentHasGrown) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, WholeViewTest, testing::Values(kModes[2], kModes[3], kModes[4], kModes[7]), mode_name);
+
+// What is behind the end that the segment had when all of the view was opened is level 1's, whose commits go home whatever snapshots there are.
+TEST_P(WholeViewOfQueryTest, ShowsItsSnapshotWhereTheSegmentHasGrown) {
+  if (!knows_huge_pages()) GTEST_SKIP() << "this kernel has no transparent huge pages";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers map memory of their own, and end the program where they cannot";
+#endif
+  constexpr std::uint64_t kInMiddle = kStagePages / 2, kGrown = kStagePages + kInMiddle;
+  const Shared<Turn> turn;
+  const auto word = [](const Segment &segment, std::uint64_t page) -> field<std::uint64_t> & {
+    return *reinterpret_cast<field<std::uint64_t> *>(segment.data() + page * kPageBytes);
+  };
+  const auto play = [&](const std::function<void(const Domain &, const Segment &)> &body) {
+    return role(*turn, [&, body] {
+      const Domain domain = Domain::open(folder_.path(), options());
+      body(domain, domain.map("grows.raw", raw_segment()));
+    });
+  };
+  Children children;
+  children.spawn("no area", play([&](const Domain &domain, const Segment &segment) {
+                   leave_areas(0);
+                   query(domain, [&] {
+                     EXPECT_EQ(word(segment, kInMiddle), 0U);
+                     expect_whole(segment, kGrown);
+                     turn->reach(1);
+                     turn->await(2);
+                     EXPECT_EQ(word(segment, kGrown), 0U);
+                     EXPECT_EQ(word(segment, kInMiddle), 0U);
+                   });
+                   query(domain, [&] { EXPECT_EQ(word(segment, kGrown) + word(segment, kInMiddle), 5U); });
+                 }));
+  children.spawn("grows", play([&](const Domain &domain, const Segment &segment) {
+                   const Site site(domain, "lines", "never");
+                   turn->await(1);
+                   segment.grow(2 * kStagePages * kPageBytes);
+                   atomically(domain, [&] { word(segment, kInMiddle) = 3; });  // so that no later snapshot will do
+                   atomically(site, [&] { word(segment, kGrown) = 1; });
+                   atomically(site, [&] { word(segment, kGrown) = 2; });
+                   turn->reach(2);
+                 }));
+  children.expect_success();
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, WholeViewOfQueryTest,
+                         testing::Values(kModes[7],
+                                         Mode{"HybridSignal", Detection::kLazy, Tracking::kSignal, Levels::kHybrid}),
+                         mode_name);
 
 // Kernel tracking. With signals each page that is touched may need areas, and an instance that finds none ends the program and says so.
 INSTANTIATE_TEST_SUITE_P(Modes, ManyAreasTest, testing::Values(kModes[0], kModes[1], kModes[5], kModes[6]), mode_name);

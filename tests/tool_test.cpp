@@ -414,7 +414,9 @@ class ToolLive : public Tool {
     segment_ = open_.map("a.db", raw_pages(64));
     commit(open_, segment_, 100);
   }
-  void TearDown() override { open_.close(); }
+  void TearDown() override {
+    if (open_) open_.close();
+  }
   void fill_files(std::uint64_t count) {
     for (std::uint64_t i = 1; i <= count; ++i)
       atomically(open_, [&] {
@@ -482,6 +484,7 @@ TEST_F(ToolLive, ABackupIsADomain) {
   expect_refused({"backup", domain(), folder_ / "copy"}, "kBadArgument", 3);
   EXPECT_EQ(tmh({"log", "verify", folder_ / "copy"}).exit_code, 0);
   EXPECT_EQ(tmh({"recover", folder_ / "copy"}).exit_code, 0);
+  open_.close();  // ThreadSanitizer may end a child that starts a housekeeper beside its parent's
   in_domain(folder_ / "copy", {}, Ending::kClosed,
             [](const Domain &, const Segment &s) { EXPECT_EQ(word_of(s, 36), 100u); });
 }

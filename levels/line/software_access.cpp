@@ -98,7 +98,7 @@ void SoftwareThread::look_again() noexcept {
   // acquire: as in segment_of_address()
   if (segment_->bytes.load(std::memory_order_acquire) != 0) return use(*segment_, 0);
   segment_ = nullptr;
-  bytes = 0;
+  bytes = bytes_beside_ = 0;
   last = detail::kNoLine;
 }
 

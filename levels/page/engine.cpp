@@ -199,7 +199,10 @@ Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) no
       return error;
   std::byte *base = nullptr;
   const std::uintptr_t address = placement == Placement::kCommon ? record.address : 0;
-  if (const Errc error = memory_.segment(segment).home.map_view(address, silent() && lower_ == nullptr, &base);
+  // For open_block(), that it may open all but what others will make of the view.
+  const std::uint64_t tail_at =
+      !silent() && lower_ != nullptr ? memory_.segment_size(segment).load(std::memory_order_acquire) : record.max_bytes;
+  if (const Errc error = memory_.segment(segment).home.map_view(address, silent() && lower_ == nullptr, &base, tail_at);
       error != Errc::kOk)
     return error;
   Errc error = silent() ? fault_around_.switch_off(base, view.bytes) : Errc::kOk;

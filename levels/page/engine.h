@@ -213,6 +213,7 @@ class Engine {
   void list_as(PageId page, PageState state) noexcept;
   [[nodiscard]] bool open_page(View &view, PageId page, bool is_write) noexcept;
   [[nodiscard]] bool open_block(View &view, PageId page) noexcept;
+  [[nodiscard]] bool close_tail(const View &view, std::uint64_t usable) const noexcept;
   void protect_stand_ins() noexcept;
   [[nodiscard]] bool needs_versions(PageId page) const noexcept;
   [[nodiscard]] bool read_versions(PageId page, std::uint32_t *twin) noexcept;

@@ -216,20 +216,26 @@ void Engine::protect_stand_ins() noexcept {
   for (const PageId page : standing_in_) mprotect(address_of(page), kPageBytes, PROT_READ);
 }
 
+// The pages behind the segment's end, when all of a view has been made accessible: those that it grows by belong to the level below, and change under
+// a query, which cannot fail. Without that level what others commit there is not home before the snapshot may see it.
+bool Engine::close_tail(const View &view, std::uint64_t usable) const noexcept {
+  return lower_ != nullptr && memory_.segment(view.segment).home.close_tail(view.base, usable * kPageBytes);
+}
+
 // False: not even the whole view can be opened.
 bool Engine::open_block(View &view, PageId page) noexcept {
   const std::uint64_t usable = memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
   std::uint64_t count_max = block_pages(), first = 0, count = 0;
-  bool is_whole = false;
+  bool is_whole = false, is_tail_open = false;
   for (;; count_max *= 16) {
     is_whole = count_max * kPageBytes >= view.bytes;
     first = is_whole ? 0 : static_cast<std::uint64_t>(page_index(page)) & ~(count_max - 1);
     count = std::max<std::uint64_t>(1, std::min(count_max, usable > first ? usable - first : 1));
     bool refused = false;
-    // Whole views have no borders inside an area, so that nobody can run out of areas; pages behind the segment's end are seen by nobody then.
+    // Whole views have no borders inside an area, so that nobody can run out of areas.
     protect(view.base + first * kPageBytes, is_whole ? view.bytes : count * kPageBytes, PROT_READ | PROT_WRITE,
             &protections_, &refused);
-    if (is_whole && usable * kPageBytes < view.bytes) read_everything_ = true;
+    is_tail_open = !refused && is_whole && usable * kPageBytes < view.bytes && !close_tail(view, usable);
     if (!refused) break;
     if (!is_whole) continue;
     platform::write_sentence(
@@ -238,6 +244,7 @@ bool Engine::open_block(View &view, PageId page) noexcept {
         reinterpret_cast<std::uintptr_t>(address_of(page)));
     return false;
   }
+  if (is_tail_open) read_everything_ = true;  // what the segment grows by is seen by nobody then
   if (query_) protect_stand_ins();
   const PageId first_page = page_id(view.segment, PageIndex{first});
   register_access(first_page, count, true);  // stores inside the block will not be seen one by one
@@ -252,7 +259,7 @@ bool Engine::open_block(View &view, PageId page) noexcept {
     if (l.state == PageState::kAbsent) list_as(each, PageState::kFile);
   }
   blocks_.push(first_page);
-  blocks_.push(PageId{is_whole ? view.bytes / kPageBytes : count});
+  blocks_.push(PageId{is_tail_open ? view.bytes / kPageBytes : count});
   return true;
 }
 

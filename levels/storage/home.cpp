@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "platform/copy_data.h"
@@ -128,7 +129,7 @@ Errc Home::look_for_room(std::uintptr_t address, std::uint64_t bytes) noexcept {
   return at == wanted ? Errc::kOk : Errc::kAddressInUse;  // a kernel before 4.17 ignores MAP_FIXED_NOREPLACE
 }
 
-Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view) noexcept {
+Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view, std::uint64_t tail_at) noexcept {
   // MAP_NORESERVE: a private writable mapping of 1 TiB must not count against memory until pages are copied.
   const int flags = MAP_PRIVATE | MAP_NORESERVE | (address != 0 ? MAP_FIXED_NOREPLACE : 0);
   const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
@@ -140,14 +141,28 @@ Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view) n
     munmap(at, max_bytes_);
     return Errc::kAddressInUse;
   }
-  advise_view(at, 0, max_bytes_);
+  advise_view(at, 0, max_bytes_, std::min(tail_at, max_bytes_));
   *view = static_cast<std::byte *>(at);
   return Errc::kOk;
 }
 
+// Of two neighbouring areas that differ in advice alone the kernel moves the border when a part of one is advised as the other; then the tail is
+// protected whole.
+bool Home::close_tail(std::byte *view, std::uint64_t tail_at) const noexcept {
+  madvise(view, tail_at, MADV_NOHUGEPAGE);
+  return mprotect(view + tail_at, max_bytes_ - tail_at, PROT_NONE) == 0;
+}
+
 void Home::advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept {
-  madvise(at, bytes, MADV_NOHUGEPAGE);  // tracking is by 4 KiB pages
-  madvise(at, bytes, MADV_DONTFORK);    // a child is no participant; sharing would also make our stores copy
+  advise_view(at, offset_bytes, bytes, bytes);
+}
+
+void Home::advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes,
+                       std::uint64_t tail_at) const noexcept {
+  // Tracking is by 4 KiB pages. A tail goes without that advice, which makes it an area of its own: what is opened in it by single pages is too small
+  // for a huge one, and it is no tail any more when more is opened at once.
+  madvise(at, tail_at, MADV_NOHUGEPAGE);
+  madvise(at, bytes, MADV_DONTFORK);  // a child is no participant; sharing would also make our stores copy
   madvise(at, bytes,
           MADV_DONTDUMP);  // a core dump looks at each page, for minutes, and meanwhile its process is not dead
   platform::keep_off_holes(at, offset_bytes, bytes, readahead_bytes_);

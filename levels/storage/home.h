@@ -38,8 +38,12 @@ class Home {
   [[nodiscard]] Errc allocate_blocks(std::uint64_t offset_bytes, std::uint64_t bytes) noexcept;
 
   // A private (copy-on-write) view of the whole reserve at `address` (0: anywhere), inaccessible or read-write.
-  // kAddressInUse when the range is not free.
-  [[nodiscard]] Errc map_view(std::uintptr_t address, bool accessible, std::byte **view) noexcept;
+  // kAddressInUse when the range is not free. tail_at: what begins there is an area of its own, also where it is as accessible as what precedes it.
+  [[nodiscard]] Errc map_view(std::uintptr_t address, bool accessible, std::byte **view,
+                              std::uint64_t tail_at = kNoTail) noexcept;
+  // Makes a view's tail inaccessible, which begins at `tail_at` now. Where it began at or before that (at map_view(), or here) this takes no area
+  // more. False: it is as it was. REQUIRES: all of the view is as accessible. Async-signal-safe.
+  [[nodiscard]] bool close_tail(std::byte *view, std::uint64_t tail_at) const noexcept;
 
   // Can a view of so many bytes be mapped there, in this process, now? Also: kOutOfMemory.
   [[nodiscard]] static Errc look_for_room(std::uintptr_t address, std::uint64_t bytes) noexcept;
@@ -63,7 +67,9 @@ class Home {
   [[nodiscard]] std::uint64_t max_bytes() const noexcept { return max_bytes_; }
 
  private:
+  static constexpr std::uint64_t kNoTail = ~0ull;
   void advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept;
+  void advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes, std::uint64_t tail_at) const noexcept;
   [[nodiscard]] Errc set_length(std::uint64_t bytes) noexcept;
   // Whichever file is home, and where in it.
   [[nodiscard]] int mapped_fd() const noexcept { return home_fd_ ? home_fd_.get() : fd_.get(); }

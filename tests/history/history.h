@@ -25,7 +25,7 @@ enum class Outcome : std::uint8_t {
 };
 
 // Which engine ran it, as far as it got to say so; the checker asks all alike.
-enum class RanAt : std::uint8_t { kUnknown = 0, kLines = 1, kHardware = 2, kPages = 3 };
+enum class RanAt : std::uint8_t { kUnknown = 0, kLines = 1, kHardware = 2, kPages = 3, kIrrevocably = 4 };
 
 struct Operation {
   enum class Type : std::uint8_t { kRead = 1, kWrite = 2 };
@@ -59,6 +59,7 @@ struct Instance {
   std::uint32_t attempt = 0;  // earlier attempts of the same update, which are the entries before it
   bool was_ending = false;    // its body was done
   bool gave_up = false;       // ... and wanted to abort
+  bool acknowledged = false;  // as durable, when it committed
 };
 
 struct History {

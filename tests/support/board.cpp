@@ -14,7 +14,8 @@ Board::Board(const std::string &folder, const DomainOptions &options)
       line_site_(domain_, "lines", "on-capacity"),
       adaptive_site_(domain_, "adaptive", "adaptive"),
       only_lines_site_(domain_, "only lines", "never"),
-      page_site_(domain_, "pages", "always", BodyKind::kInstrumented) {
+      page_site_(domain_, "pages", "always", BodyKind::kInstrumented),
+      default_site_(domain_, "default", {}, BodyKind::kInstrumented) {
   SegmentOptions segment;
   segment.layout = Layout::kRaw;
   segment.size_bytes = (kPages + 1) / 2 * kPageBytes;
@@ -24,13 +25,22 @@ Board::Board(const std::string &folder, const DomainOptions &options)
 }
 
 Slot *Board::slot(history::Cell cell) const noexcept {
-  const std::uint64_t page = cell % kPages;
   // The page's first and last bytes are cells too.
   constexpr std::uint64_t kOffsets[kSlotsPerPage] = {0, 64, 2048, kPageBytes - sizeof(Slot)};
+  if (cell >= kCells) {
+    const std::uint64_t more = cell - kCells;
+    return reinterpret_cast<Slot *>(more_.data() + more / kSlotsPerPage * kPageBytes + kOffsets[more % kSlotsPerPage]);
+  }
+  const std::uint64_t page = cell % kPages;
   return reinterpret_cast<Slot *>(segments_[page % 2].data() + page / 2 * kPageBytes + kOffsets[cell / kPages]);
 }
 
 const Site *Player::site_of_next() {
+  stays_at_lines_ = false;
+  if (uses_default_site_ && random_() % 3 == 0) {
+    stays_at_lines_ = default_stays_at_lines_;
+    return &board_.default_site();
+  }
   if (where_ == PlaysAt::kOnlyLines) return &board_.only_lines_site();
   if (board_.is_hybrid() && where_ != PlaysAt::kOnlyPages) {
     const auto choice = where_ == PlaysAt::kFirstLines ? 0 : random_() % 8;

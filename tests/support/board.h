@@ -3,6 +3,7 @@
 //            page holds cells of different structures, so that instances also meet where they share nothing but a page.
 //            In a hybrid domain an attempt runs at level 1, at level 2, or at whatever level an adaptive site chooses. Players of threads
 //            also run at level 2 on views of their own.
+//            Behind them a test may add cells: the pages of a segment of its own, which may grow.
 // Invariant: a cell's version is written together with its payload; the history knows versions, the workload payloads.
 #pragma once
 
@@ -41,14 +42,18 @@ class Board {
   [[nodiscard]] const Site &adaptive_site() const noexcept { return adaptive_site_; }
   [[nodiscard]] const Site &only_lines_site() const noexcept { return only_lines_site_; }
   [[nodiscard]] const Site &page_site() const noexcept { return page_site_; }
+  [[nodiscard]] const Site &default_site() const noexcept { return default_site_; }
   [[nodiscard]] Slot *slot(history::Cell cell) const noexcept;
+  // Cells from kCells on: of its page 0, then of page 1, ...
+  void add(const Segment &more) { more_ = more; }
+  [[nodiscard]] const Segment &more() const noexcept { return more_; }
   void close() { domain_.close(); }
 
  private:
   Levels levels_;
   Domain domain_;
-  Site line_site_, adaptive_site_, only_lines_site_, page_site_;
-  Segment segments_[2];
+  Site line_site_, adaptive_site_, only_lines_site_, page_site_, default_site_;
+  Segment segments_[2], more_;
 };
 
 // Of a hybrid domain's levels: by chance; every update first at level 1; level 1 alone, queries included; level 2 alone.
@@ -79,8 +84,10 @@ class Player {
   template <class Body>
   void query(const Body &body);
 
-  // Of the running instance, which from here on must commit.
+  // Of the running instance, which from here on must commit. Nothing where that may not leave level 1.
   void become_irrevocable() {
+    if (stays_at_lines_) return;
+    if (notes_irrevocable_) lane_.ran_at(history::RanAt::kIrrevocably);
     tmh::become_irrevocable();
     must_commit_ = true;
   }
@@ -89,6 +96,18 @@ class Player {
   void play_at(PlaysAt where) noexcept { where_ = where; }
   // Most updates and queries at level 2 run where threads have views of their own.
   void prefer_thread_views() noexcept { prefers_thread_views_ = true; }
+
+  // Of the following instances: how they are acknowledged; unset: as the domain is.
+  void acknowledge(Durability durability) noexcept { durability_ = durability; }
+  // The history tells which instances are irrevocable.
+  void note_irrevocable() noexcept { notes_irrevocable_ = true; }
+  // Sites of the domain's own escalation are used, too. `stays_at_lines`: these never leave level 1.
+  void use_default_site(bool stays_at_lines) noexcept {
+    uses_default_site_ = true;
+    default_stays_at_lines_ = stays_at_lines;
+  }
+  // The running instance is one of them.
+  [[nodiscard]] bool stays_at_lines() const noexcept { return stays_at_lines_; }
 
   // Instances that aborted without having given up.
   [[nodiscard]] std::uint64_t conflicts() const noexcept { return conflicts_; }
@@ -99,6 +118,9 @@ class Player {
  private:
   template <class Body>
   Status attempt_at(const Site &site, history::Kind kind, const Body &body);
+  [[nodiscard]] bool is_acknowledged() const noexcept {
+    return (durability_ == Durability{} ? domain().durability() : durability_) == Durability::kStrict;
+  }
   [[nodiscard]] const Site *site_of_next();  // null: of none
   void jostle();
   [[nodiscard]] history::RanAt where_it_runs() const;
@@ -116,13 +138,15 @@ class Player {
   PlaysAt where_ = PlaysAt::kAnywhere;
   bool prefers_thread_views_ = false;
   bool must_commit_ = false;
+  Durability durability_ = Durability{};
+  bool notes_irrevocable_ = false, uses_default_site_ = false, default_stays_at_lines_ = false, stays_at_lines_ = false;
 };
 
 // As atomically(site, body) or query(site, body), until it commits or gives up; each attempt is recorded from before its begin.
 template <class Body>
 Status Player::attempt_at(const Site &site, history::Kind kind, const Body &body) {
   using Kind = tmh::detail::Attempts::Kind;
-  tmh::detail::Attempts attempts(site, kind == history::Kind::kQuery ? Kind::kQuery : Kind::kUpdate);
+  tmh::detail::Attempts attempts(site, kind == history::Kind::kQuery ? Kind::kQuery : Kind::kUpdate, durability_);
   for (std::uint32_t attempt = 0;; ++attempt) {
     lane_.begin(kind, attempt);
     attempts.begin();
@@ -143,7 +167,7 @@ Status Player::attempt_at(const Site &site, history::Kind kind, const Body &body
     } catch (...) {
       if (attempts.threw()) throw;
     }
-    lane_.end(committed ? history::Outcome::kCommitted : history::Outcome::kAborted);
+    lane_.end(committed ? history::Outcome::kCommitted : history::Outcome::kAborted, is_acknowledged());
     attempt_ended(committed ? Status::kCommitted : Status::kAborted);
     if (committed) return Status::kCommitted;
     ++conflicts_;
@@ -160,7 +184,7 @@ Status Player::attempt(const Body &body) {
     lane_.ran_at(history::RanAt::kPages);
     body();
     lane_.ending();
-    status = domain().end();
+    status = durability_ == Durability{} ? domain().end() : domain().end(durability_);
     if (status == Status::kAborted) ++conflicts_;
   } catch (const GivenUp &) {
     lane_.ending(true);
@@ -173,7 +197,8 @@ Status Player::attempt(const Body &body) {
     if (domain().depth() != 0) domain().abort();
     throw;
   }
-  lane_.end(status == Status::kCommitted ? history::Outcome::kCommitted : history::Outcome::kAborted);
+  lane_.end(status == Status::kCommitted ? history::Outcome::kCommitted : history::Outcome::kAborted,
+            is_acknowledged());
   attempt_ended(status);
   return status;
 }
@@ -199,7 +224,7 @@ void Player::query(const Body &body) {
   }
   lane_.ending();
   domain().end_query();
-  lane_.end(history::Outcome::kCommitted);
+  lane_.end(history::Outcome::kCommitted, domain().durability() == Durability::kStrict);
   attempt_ended(Status::kCommitted);
 }
 

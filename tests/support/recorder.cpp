@@ -49,9 +49,9 @@ void Lane::ending(bool gives_up) {
 void Lane::read(history::Cell cell, history::Value value) { append({Entry::Type::kRead, cell, value}); }
 void Lane::write(history::Cell cell, history::Value value) { append({Entry::Type::kWrite, cell, value}); }
 
-void Lane::end(history::Outcome outcome) {
+void Lane::end(history::Outcome outcome, bool acknowledged) {
   const auto type = outcome == history::Outcome::kCommitted ? Entry::Type::kCommitted : Entry::Type::kAborted;
-  append({type, monotonic_ns(), 0});
+  append({type, monotonic_ns(), acknowledged ? 1U : 0U});
   saw(Witness::Moment::kEnded, static_cast<std::uint64_t>(outcome));
 }
 
@@ -115,6 +115,7 @@ history::History Recorder::read() const {
         case Entry::Type::kCommitted:
         case Entry::Type::kAborted:
           instance.end_ns = entry.cell_or_ns;
+          instance.acknowledged = entry.value != 0;
           instance.outcome =
               entry.type == Entry::Type::kCommitted ? history::Outcome::kCommitted : history::Outcome::kAborted;
           break;

@@ -65,7 +65,8 @@ class Lane {
   void read(history::Cell cell, history::Value value);
   void write(history::Cell cell, history::Value value);
   void ending(bool gives_up = false);
-  void end(history::Outcome outcome);
+  // acknowledged: as durable.
+  void end(history::Outcome outcome, bool acknowledged = false);
 
  private:
   void append(const detail::Entry &entry);

@@ -1,0 +1,96 @@
+// tests/support/mixes.cpp -- the values to choose from.
+#include "tests/support/mixes.h"
+
+#include <cstddef>
+
+namespace tmh::test {
+
+namespace {
+
+using Random = std::mt19937_64;
+
+constexpr Tracking kTrackings[] = {Tracking::kAuto, Tracking::kSignal, Tracking::kSignalHot, Tracking::kKernel,
+                                   Tracking::kKernelHot};
+constexpr const char *kConflicts[] = {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins"};
+constexpr const char *kAges[] = {"keep-age", "fresh-age"};
+constexpr const char *kBackoffs[] = {"backoff=none", "backoff=exponential", "backoff=adaptive"};
+constexpr CrossPolicy kCrosses[] = {CrossPolicy::kAbortLower, CrossPolicy::kAbortUpper, CrossPolicy::kRecallAndWait,
+                                    CrossPolicy::kWaitForUpper};
+constexpr const char *kEscalations[] = {
+    "never", "always", "on-capacity", "after-n=1", "after-n=8", "after-wasted-time=50us", "adaptive"};
+constexpr const char *kCapacities[] = {"unlimited",         "unlimited,spurious=20000", "1KiB/2/64",
+                                       "4KiB/2/64,read=12", "32KiB/8/64,nesting=1",     "32KiB/8/64,time=50us"};
+constexpr const char *kGroups[] = {"active=2,waiting=100,bytes=65536,wait=60us", "none",
+                                   "active=1,waiting=50,bytes=4096,wait=200us",
+                                   "active=2,waiting=100,bytes=65536,wait=1000us"};
+constexpr ThreadViewUse kViews[] = {ThreadViewUse::kAuto, ThreadViewUse::kAlways, ThreadViewUse::kNever};
+constexpr Durability kDurabilities[] = {Durability::kNone, Durability::kBuffered, Durability::kStrict};
+
+bool one_in(Random &random, std::uint64_t count) { return random() % count == 0; }
+template <class Value, std::size_t kCount>
+const Value &one_of(Random &random, const Value (&values)[kCount]) {
+  return values[random() % kCount];
+}
+
+}  // namespace
+
+Mixes::Mixes(std::uint64_t seed, bool kernel_tracking) : random_(seed), kernel_tracking_(kernel_tracking) {
+  DomainOptions &options = domain_.options;
+  options.levels = one_in(random_, 4) ? Levels::kPage : Levels::kHybrid;
+  options.detection = options.levels == Levels::kPage && one_in(random_, 3) ? Detection::kEager : Detection::kLazy;
+  options.durability = one_of(random_, kDurabilities);
+  options.log_file_bytes = 1u << 20;
+  options.keep_log = one_in(random_, 4);
+  domain_.processes = 2 + random(3);
+  domain_.stalls = one_in(random_, 2);
+  domain_.kills = one_in(random_, 2);
+  domain_.massacres = one_in(random_, 2);
+  domain_.loses = options.durability != Durability::kNone && one_in(random_, 2);
+}
+
+ProcessMix Mixes::process() {
+  ProcessMix mix;
+  DomainOptions &options = mix.options = domain_.options;
+  options.tracking = options.detection == Detection::kEager ? Tracking::kSignal : one_of(random_, kTrackings);
+  const bool is_by_kernel = options.tracking == Tracking::kKernel || options.tracking == Tracking::kKernelHot;
+  if (is_by_kernel && !kernel_tracking_) options.tracking = Tracking::kAuto;
+  options.policy = policy(random_);
+  options.cross = one_of(random_, kCrosses);
+  options.escalation = one_of(random_, kEscalations);
+  options.capacity = mix.stays_at_lines() ? kCapacities[0] : one_of(random_, kCapacities);
+  options.thread_views = one_of(random_, kViews);
+  options.group_commit = one_of(random_, kGroups);
+  options.early_release = one_in(random_, 2);
+  options.checkpoint_bytes = one_in(random_, 2) ? 20'000u : 384u << 10;
+  options.checkpoint_interval_ms = one_in(random_, 2) ? 20 : 60'000;
+  options.flush_interval_ms = one_in(random_, 2) ? 2 : 50;
+  options.latency = one_in(random_, 2) ? Latency::kFull : Latency::kOff;
+  mix.threads = one_in(random_, 2) ? 1 : 2 + random(2);
+  mix.overrides = one_in(random_, 2);
+  mix.prefers_views = one_in(random_, 2);
+  return mix;
+}
+
+std::string Mixes::policy(Random &random) {
+  return std::string(one_of(random, kConflicts)) + "," + one_of(random, kAges) + "," + one_of(random, kBackoffs);
+}
+
+std::string to_string(const DomainMix &mix) {
+  const DomainOptions &options = mix.options;
+  return std::string(to_string(options.levels)) + " " + to_string(options.detection) + " " +
+         to_string(options.durability) + (options.keep_log ? " keep_log" : "") + (mix.stalls ? " stalls" : "") +
+         (mix.kills ? " kills" : "") + (mix.massacres ? " massacres" : "") + (mix.loses ? " loses" : "");
+}
+
+std::string to_string(const ProcessMix &mix) {
+  const DomainOptions &options = mix.options;
+  return std::string(to_string(options.tracking)) + " " + options.policy + " " + to_string(options.cross) + " " +
+         options.escalation + " " + options.capacity + " views=" + to_string(options.thread_views) +
+         (mix.prefers_views ? " preferred" : "") + " group=" + options.group_commit +
+         (options.early_release ? "" : " early_release=false") +
+         " checkpoint=" + std::to_string(options.checkpoint_bytes) + "/" +
+         std::to_string(options.checkpoint_interval_ms) + "ms flush=" + std::to_string(options.flush_interval_ms) +
+         "ms threads=" + std::to_string(mix.threads) + (mix.overrides ? " overrides" : "");
+}
+
+}  // namespace tmh::test

@@ -1,0 +1,50 @@
+// tests/support/mixes.h -- options chosen at random: of a domain, and of each process that opens it, those that no two processes need share.
+// Shape:     every value of every option is likely in each process, so a few processes meet every pair of values soon, and most of three.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include <tmh/options.hpp>
+
+namespace tmh::test {
+
+struct DomainMix {
+  DomainOptions options;  // what all processes share
+  std::uint64_t processes = 2;
+  bool stalls = false;     // in random schedules (stalls.h)
+  bool kills = false;      // processes die one by one
+  bool massacres = false;  // all at once
+  bool loses = false;      // ... and what they shared goes with them
+};
+
+struct ProcessMix {
+  DomainOptions options;
+  std::uint64_t threads = 1;
+  bool overrides = false;  // instances are acknowledged in ways of their own
+  bool prefers_views = false;
+  [[nodiscard]] bool stays_at_lines() const { return options.escalation == "never"; }
+};
+
+class Mixes {
+ public:
+  // kernel_tracking: works here.
+  Mixes(std::uint64_t seed, bool kernel_tracking);
+  [[nodiscard]] const DomainMix &domain() const noexcept { return domain_; }
+  [[nodiscard]] ProcessMix process();  // another one each time
+  // Some policy, for Domain::set_policy().
+  [[nodiscard]] static std::string policy(std::mt19937_64 &random);
+  [[nodiscard]] std::uint64_t random(std::uint64_t below) { return random_() % below; }
+  [[nodiscard]] std::uint64_t seed() { return random_(); }
+
+ private:
+  std::mt19937_64 random_;
+  const bool kernel_tracking_;
+  DomainMix domain_;
+};
+
+[[nodiscard]] std::string to_string(const DomainMix &mix);
+[[nodiscard]] std::string to_string(const ProcessMix &mix);
+
+}  // namespace tmh::test
