@@ -12,6 +12,7 @@
 #include <new>
 
 #include "hierarchy/end_of_thread.h"
+#include "hierarchy/policies.h"
 #include "levels/line/recovery.h"
 #include "platform/failure.h"
 #include "platform/process.h"
@@ -27,10 +28,6 @@ using line::UpperAnswer;
 using storage::PageId;
 
 namespace {
-// How long level 1 waits for one page before it goes to level 2, which needs nobody's answer. An instance of level 2 with a dozen first
-// touches takes 0.1 to 0.2 ms here; waiting longer than for a few of them costs more than being one. Unless they are large updates, of
-// milliseconds: a small one that goes up commits first and undoes them, and its pages are taken from those who would find them at level 1.
-constexpr std::uint64_t kBudgetNs = 500'000, kLongBudgetNs = 10'000'000, kLongBudgetMaxNs = 100'000'000;
 constexpr long kPauseNsMin = 5'000, kPauseNsMax = 100'000;
 constexpr std::uint64_t kLookPeriodNs = 100'000'000;  // as the engine's: DESIGN 8 allows a second
 // 4 MiB of pages: a transaction that touches more exceeds every level-1 and level-2 cache, hence RTM.
@@ -261,21 +258,19 @@ class LineDomain::Wait {
  public:
   Wait(CrossPolicy cross, Insists insists) : backs_off_(cross == CrossPolicy::kWaitForUpper), insists_(insists) {}
 
-  // Not long for a query, which nobody undoes, and which may last for minutes; nor for one update that does not end.
   [[nodiscard]] bool is_over(Release answer, const Directory::User &used_by) noexcept {
     const std::uint64_t now = platform::monotonic_ns();
-    if (first_ns_ == 0) first_ns_ = since_ns_ = now;
-    waited_ns_ = now - first_ns_;
-    if (insists_ != Insists::kLong || answer != Release::kRunning) return waited_ns_ >= kBudgetNs;
-    if (used_by != used_by_) since_ns_ = now;
+    if (first_ns_ == 0) first_ns_ = now;
+    if (since_ns_ == 0 || used_by != used_by_) since_ns_ = now;
     used_by_ = used_by;
-    return now - since_ns_ >= kLongBudgetNs || waited_ns_ >= kLongBudgetMaxNs;
+    waited_ns_ = now - first_ns_;
+    return !hierarchy::waits_for_page(insists_, answer == Release::kRunning, waited_ns_, now - since_ns_);
   }
 
   void pause() noexcept {
     const timespec pause{0, pause_ns_};
     nanosleep(&pause, nullptr);
-    if (backs_off_ || waited_ns_ >= kBudgetNs) pause_ns_ = std::min(2 * pause_ns_, kPauseNsMax);
+    if (backs_off_ || waited_ns_ >= hierarchy::kPageWaitNs) pause_ns_ = std::min(2 * pause_ns_, kPauseNsMax);
   }
 
  private:
@@ -389,7 +384,8 @@ LineDomain::UpperLeft LineDomain::await_upper() noexcept {
   if (!waits && !is_look_due()) return upper_left();
   const std::uint64_t begin_ns = platform::monotonic_ns();
   long pause_ns = kPauseNsMin;
-  for (std::uint64_t waited_ns = 0; waits && waited_ns < kBudgetNs; waited_ns = platform::monotonic_ns() - begin_ns) {
+  for (std::uint64_t waited_ns = 0; waits && waited_ns < hierarchy::kPageWaitNs;
+       waited_ns = platform::monotonic_ns() - begin_ns) {
     if (waited_ns < kYieldNs) {
       sched_yield();
     } else {

@@ -385,6 +385,24 @@ TEST_F(LineSoftwareTest, CommitsWaitForWhoHasTheTurn) {
   EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
 }
 
+// As one that has been stopped: else each commit of the others would wait as long.
+TEST_F(LineSoftwareTest, WhoKeepsTheTurnTooLongLosesIt) {
+  Begin options;
+  options.takes_turn = true;
+  one_.begin(options);
+  EXPECT_EQ(rig_.memory().state().turn.load(), one_.context_number() + 1U);
+  two_.update([&] { two_.store(&word(1), std::uint64_t{5}); });
+  EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
+  two_.begin(options);
+  EXPECT_EQ(rig_.memory().state().turn.load(), two_.context_number() + 1U);
+  one_.store(&word(2), std::uint64_t{6});
+  EXPECT_EQ(one_.commit(), Status::kCommitted) << "nothing that it did depends on the turn";
+  EXPECT_EQ(rig_.memory().state().turn.load(), two_.context_number() + 1U) << "it is another's by now";
+  two_.store(&word(2), std::uint64_t{7});
+  EXPECT_EQ(two_.commit(), Status::kCommitted);
+  EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
+}
+
 TEST_F(LineSoftwareTest, AnInstanceKeepsItsAgeWhenThePolicySaysSo) {
   for (const bool keeps : {true, false}) {
     Begin options;

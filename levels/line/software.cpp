@@ -74,6 +74,8 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   error_ = Errc::kOk;
   if (attempt_ != 0) [[unlikely]]
     begin_again();
+  if (begin.takes_turn && !has_turn_) [[unlikely]]
+    take_turn();
   blocked_on_ = nullptr;
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we look.
   rv = memory_.state().clock.load(std::memory_order_acquire);

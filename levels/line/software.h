@@ -39,6 +39,7 @@ struct Begin {
   bool is_query = false;
   std::uint32_t attempt = 0;            // earlier attempts of this instance that aborted
   Insists insists = Insists::kBriefly;  // kNo: it takes no turn, either
+  bool takes_turn = false;              // nobody else commits at this level until it has ended, or for 100 ms
   bool reads_durable_only = false;  // durable domains without early release: a snapshot that moves on waits for the log
   const CapacityModel *capacity = nullptr;  // null: unlimited. Outlives the instance.
   std::uint32_t reads_max = kNoLimit;       // loads that leave the line read last; one more is kCapacity

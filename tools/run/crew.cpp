@@ -161,6 +161,7 @@ void Crew::publish(const workloads::Workload &workload, ProcessState &process) c
   for (const SiteReport &one : workload.reports()) {
     const std::uint64_t values[] = {one.line_commits,
                                     one.hardware_commits,
+                                    one.unlimited_commits,
                                     one.page_commits,
                                     one.line_aborts,
                                     one.page_aborts,
