@@ -137,6 +137,10 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] bool may_be_written(std::uint64_t line) const noexcept {
     return (write_filter_ & filter_bit(line)) != 0;
   }
+  // For instances of more than a few dozen lines, whose filter says yes to all.
+  [[nodiscard]] bool has_entry(const LineWord *word) const noexcept {
+    return write_index_.find(reinterpret_cast<std::uintptr_t>(word)) != LineTable::kNone;
+  }
   // What LineAccess may do alone in the window, and what load_long() may.
   void open_window() noexcept {
     bytes = is_limited_ || !writes_.empty() ? 0 : window_bytes_;
