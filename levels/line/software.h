@@ -172,6 +172,10 @@ class SoftwareThread : public detail::LineAccess {
   }
   void doom(AbortCause cause) noexcept;
   [[nodiscard]] std::uint64_t model_now_ns() const noexcept;
+  // Not long with the turn: all others wait as long.
+  [[nodiscard]] Insists insists() const noexcept {
+    return has_turn_ && insists_ == Insists::kLong ? Insists::kBriefly : insists_;
+  }
 
   // Pauses of 40 to 140 cycles: a commit of a few lines takes 0.1 to 1 us. A committer, which others wait for, spins less.
   static constexpr std::uint32_t kReadSpinRounds = 64, kCommitSpinRounds = 32;

@@ -206,7 +206,7 @@ void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uin
 }
 
 [[gnu::noinline]] void SoftwareThread::meet_upper(storage::PageId page) {
-  const UpperAnswer answer = upper_.ask(page, insists_);
+  const UpperAnswer answer = upper_.ask(page, insists());
   if (answer == UpperAnswer::kGranted) return;
   refuse(answer);
   throw detail::LineAbort{};

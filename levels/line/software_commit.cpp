@@ -168,7 +168,7 @@ AbortCause SoftwareThread::lock_lines() noexcept {
     // Holding nothing again. After kGranted the lines are locked anew: what was read of the page makes validation fail, what was only
     // written does not matter. A page that goes to and fro is the policy's to decide, after an abort.
     const UpperAnswer answer =
-        asked < kAsksPerCommit ? upper_.ask(page_of(context_->writes[locked].at), insists_) : UpperAnswer::kBusy;
+        asked < kAsksPerCommit ? upper_.ask(page_of(context_->writes[locked].at), insists()) : UpperAnswer::kBusy;
     if (answer == UpperAnswer::kGranted) continue;
     refuse(answer);
     return AbortCause::kCrossLevel;
