@@ -47,8 +47,8 @@ Mixes::Mixes(std::uint64_t seed, bool kernel_tracking, MixKind kind)
     options.levels = Levels::kHybrid;
     options.detection = Detection::kLazy;
     options.durability = Durability::kNone;
-    domain_.steps_per_thread = 300;  // small ones
     domain_.at_pages_one_in = one_of(random_, kAtPagesOneIn);
+    domain_.steps_per_thread = domain_.at_pages_one_in < 10 ? 100 : 300;  // those at lines are small
   }
   options.log_file_bytes = 1u << 20;
   options.keep_log = one_in(random_, 4);
