@@ -38,7 +38,7 @@ struct Options {
   CommonOptions common;
   std::size_t rounds = 7;
   double run_ms = 150;
-  std::uint64_t pages = 2048, huge_pages = 2000;
+  std::uint64_t pages = 2048, huge_pages = 2000, huge_lines = 1;
   std::string capacity = "32KiB/8/64";
   std::uint64_t portion = 256;  // half of the 512 lines
   std::vector<unsigned> processes = {1, 2};
@@ -91,6 +91,7 @@ class HierarchyBench {
     all["run_ms"] = options_.run_ms;
     all["pages"] = options_.pages;
     all["huge_pages"] = options_.huge_pages;
+    all["huge_lines"] = options_.huge_lines;
     all["capacity"] = options_.capacity;
     all["portion"] = options_.portion;
     all["recalls"] = options_.recalls;
@@ -112,6 +113,7 @@ class HierarchyBench {
           run.processes = processes;
           run.pages = options_.pages;
           run.huge_pages = options_.huge_pages;
+          run.huge_lines = options_.huge_lines;
           run.capacity = options_.capacity;
           run.portion = options_.portion;
           run.warm_up_ms = options_.run_ms / 5;
@@ -131,7 +133,7 @@ class HierarchyBench {
     std::printf(
         "\n(%c) %s, %u process%s: commits/s, median ±MAD %% of %zu rounds; the rest: totals of the last round\n",
         mix.letter, mix.what, processes, processes == 1 ? "" : "es", options_.rounds);
-    Table table({"contestant", "commits/s", "at lines", "at pages", "line aborts", "page aborts",
+    Table table({"contestant", "commits/s", "at lines", "unlimited", "at pages", "line aborts", "page aborts",
                  "escalations: capacity", "attempts", "de-escal.", "recalls", "releases", "under lock"});
     for (const HierarchyContestant &contestant : contestants_) {
       const Samples &of = samples(mix, processes, contestant.name);
@@ -149,6 +151,7 @@ class HierarchyBench {
         cells.push_back(std::to_string(value));
       };
       total("line_commits", last.line_commits);
+      total("unlimited_commits", last.unlimited_commits);
       total("page_commits", last.page_commits);
       total("line_aborts", last.line_aborts);
       total("page_aborts", last.page_aborts);
@@ -313,6 +316,9 @@ int main(int argc, char **argv) {
   app.add_option("--only", options.only, "mixes or costs").check_one_of({"mixes", "costs"});
   app.add_option("--huge-pages", options.huge_pages, "pages of a huge instance, at most 2048")
       .check_range(1, 2048)
+      .capture_default_str();
+  app.add_option("--huge-lines", options.huge_lines, "lines that it writes on each of them, at most 64")
+      .check_range(1, 64)
       .capture_default_str();
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::HierarchyBench(options).run(); });
 }

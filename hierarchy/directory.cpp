@@ -222,14 +222,20 @@ bool Directory::make_room_for_announcement() noexcept {
 Release Directory::give_up(PageId page) noexcept {
   step(Step::kReleaseStart);
   const std::uint64_t residents = record(page).residents.load(std::memory_order_relaxed);
-  const auto is_used = [&] {  // by a dead one's instance, too, until it is reaped
-    bool used = false;
-    if (is_planted(Planted::kReleaseBlind)) return false;
-    for_users(residents, [&used](storage::Participant &) { used = true; });
-    return used;
+  const auto used = [&] {  // by a dead one's instance, too, until it is reaped
+    Release by = Release::kReleased;
+    if (is_planted(Planted::kReleaseBlind)) return by;
+    for_users(residents, [&](const storage::Participant &other) {
+      if (by == Release::kReleased) used_by_ = {&other, other.instance.load(std::memory_order_relaxed)};
+      if (other.is_query.load(std::memory_order_relaxed) != 0)  // the pin, which was stored later, has been read
+        by = Release::kQueried;
+      else if (by == Release::kReleased)
+        by = Release::kRunning;
+    });
+    return by;
   };
   // Before anything is told: an entry in the log costs everybody's next begin.
-  if (is_used()) return Release::kRunning;
+  if (const Release by = used(); by != Release::kReleased) return by;
   if (memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0) {
     tree_.collect(~std::size_t{0});
     if (memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0) return Release::kVersions;
@@ -239,7 +245,7 @@ Release Directory::give_up(PageId page) noexcept {
   tree_.announce(page);
   step(Step::kReleaseTold);
   if (!is_planted(Planted::kReleaseLooksFirst)) {
-    if (is_used()) return Release::kRunning;
+    if (const Release by = used(); by != Release::kReleased) return by;
     step(Step::kReleaseLook);
   }
   return Release::kReleased;

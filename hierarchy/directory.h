@@ -38,7 +38,12 @@ struct DirectoryRecord {
 };
 static_assert(sizeof(DirectoryRecord) == 16);
 
-enum class Release : std::uint8_t { kReleased, kRunning, kVersions };
+enum class Release : std::uint8_t {
+  kReleased,
+  kRunning,   // updates of level 2 use it
+  kQueried,   // a query of level 2 does
+  kVersions,  // they cannot go home yet
+};
 
 class Directory final : public page::LowerLevel {
  public:
@@ -65,6 +70,13 @@ class Directory final : public page::LowerLevel {
   void open_ahead(storage::PageId page) noexcept;
   // REQUIRES the domain lock. FAILs the running instances that may use the page, but for those that are waited for.
   void fail_users(storage::PageId page) noexcept;
+  // The instance of level 2 that has kept a page from the last release() that said so. REQUIRES the domain lock.
+  struct User {
+    const storage::Participant *participant = nullptr;
+    std::uint64_t instance = 0;
+    friend bool operator==(const User &, const User &) noexcept = default;
+  };
+  [[nodiscard]] const User &used_by() const noexcept { return used_by_; }
 
   // REQUIRES the domain lock. A context of that participant keeps others waiting: recovered when nobody owns it any more.
   void recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept;
@@ -106,6 +118,7 @@ class Directory final : public page::LowerLevel {
   HardwarePages hardware_;
   const std::uint32_t slot_;
   page::ConsistencyTree tree_;  // under the domain lock; the engine's own belongs to the instance's thread
+  User used_by_;                // under the lock
   std::atomic<std::uint64_t> recalls_here_{0};  // under the lock; relaxed: a total
   struct SegmentDirectory {
     platform::GrowingFile file;

@@ -19,6 +19,11 @@ struct FailedAttempt {
   std::uint64_t wasted_ns = 0;
 };
 
+// Does a site remember, and begin its next instances where the last one had to go?
+[[nodiscard]] constexpr bool learns(const Escalation &escalation) noexcept {
+  return escalation.kind == EscalationKind::kAdaptive || escalation.kind == EscalationKind::kAdaptivePages;
+}
+
 enum class NextStep : std::uint8_t { kRetry, kEscalate, kGiveUp };
 
 [[nodiscard]] constexpr NextStep next(const Escalation &escalation, const FailedAttempt &failed) noexcept {
@@ -37,6 +42,7 @@ enum class NextStep : std::uint8_t { kRetry, kEscalate, kGiveUp };
     case EscalationKind::kAfterWasted:
       return cannot || failed.refused || long_enough ? NextStep::kEscalate : NextStep::kRetry;
     case EscalationKind::kAdaptive:
+    case EscalationKind::kAdaptivePages:
       return cannot || failed.refused || many || long_enough ? NextStep::kEscalate : NextStep::kRetry;
   }
   return NextStep::kEscalate;
@@ -53,7 +59,7 @@ struct SiteState {
 
 [[nodiscard]] constexpr bool begins_at_pages(const Escalation &escalation, SiteState *site) noexcept {
   if (escalation.kind == EscalationKind::kAlways) return true;
-  if (escalation.kind != EscalationKind::kAdaptive || site->page_runs == 0) return false;
+  if (!learns(escalation) || site->page_runs == 0) return false;
   --site->page_runs;
   return true;
 }
@@ -90,7 +96,7 @@ struct Learned {
 // Does the instance begin as a guest? hosts_run: somebody runs at level 2 who is no guest. Each look that finds none halves what is left: a gap
 // between two hosts costs little then, and when the last one has gone all are back after nine instances.
 [[nodiscard]] constexpr bool begins_as_guest(const Escalation &escalation, SiteState *gate, bool hosts_run) noexcept {
-  if (escalation.kind != EscalationKind::kAdaptive || gate->page_runs == 0) return false;
+  if (!learns(escalation) || gate->page_runs == 0) return false;
   gate->page_runs = static_cast<std::uint16_t>(hosts_run ? gate->page_runs - 1 : gate->page_runs / 2);
   return true;
 }

@@ -144,7 +144,7 @@ void Attempts::give_pages_back() {
   if (!finding_) return;
   finding_ = false;
   site.add(SiteCount::kHardwarePages, given.fresh);
-  if (given.fresh != 0 || !given.is_complete || site.escalation().kind != EscalationKind::kAdaptive) return;
+  if (given.fresh != 0 || !given.is_complete || !hierarchy::learns(site.escalation())) return;
   // All were accessible before: something else aborts the site, a system call perhaps.
   learned.own = hierarchy::after_escalation(learned.own);
   site.learn(kind_, learned);

@@ -12,6 +12,7 @@
 #include <new>
 
 #include "hierarchy/end_of_thread.h"
+#include "hierarchy/policies.h"
 #include "levels/line/recovery.h"
 #include "platform/failure.h"
 #include "platform/process.h"
@@ -20,14 +21,13 @@
 
 namespace tmh::detail {
 
+using hierarchy::Directory;
 using hierarchy::Release;
+using line::Insists;
 using line::UpperAnswer;
 using storage::PageId;
 
 namespace {
-// How long level 1 waits for one page before it goes to level 2, which needs nobody's answer. An instance of level 2 with a dozen first
-// touches takes 0.1 to 0.2 ms here; waiting longer than for a few of them costs more than being one.
-constexpr std::uint64_t kBudgetNs = 500'000;
 constexpr long kPauseNsMin = 5'000, kPauseNsMax = 100'000;
 constexpr std::uint64_t kLookPeriodNs = 100'000'000;  // as the engine's: DESIGN 8 allows a second
 // 4 MiB of pages: a transaction that touches more exceeds every level-1 and level-2 cache, hence RTM.
@@ -233,11 +233,15 @@ void LineDomain::count_in(Counters *out) noexcept {
 }
 
 // Looking whether participants live costs 20 us each: once in a wait, when it has used its budget.
-hierarchy::Release LineDomain::try_release(PageId page, bool fail_users, bool look_for_dead) noexcept {
+hierarchy::Release LineDomain::try_release(PageId page, bool fail_users, bool look_for_dead,
+                                           Directory::User *used_by) noexcept {
   engine_->lock_domain();
   if (look_for_dead) engine_->reap_dead();
   const Release result = directory_.release(page);
-  if (result == Release::kRunning && fail_users) directory_.fail_users(page);
+  if (result == Release::kRunning || result == Release::kQueried) {
+    if (fail_users) directory_.fail_users(page);
+    *used_by = directory_.used_by();
+  }
   engine_->unlock_domain();
   return result;
 }
@@ -249,17 +253,46 @@ bool LineDomain::is_look_due() noexcept {
   return now >= due && next_look_ns_.compare_exchange_strong(due, now + kLookPeriodNs, std::memory_order_relaxed);
 }
 
+// How long one who asks goes on.
+class LineDomain::Wait {
+ public:
+  Wait(CrossPolicy cross, Insists insists) : backs_off_(cross == CrossPolicy::kWaitForUpper), insists_(insists) {}
+
+  [[nodiscard]] bool is_over(Release answer, const Directory::User &used_by) noexcept {
+    const std::uint64_t now = platform::monotonic_ns();
+    if (first_ns_ == 0) first_ns_ = now;
+    if (since_ns_ == 0 || used_by != used_by_) since_ns_ = now;
+    used_by_ = used_by;
+    waited_ns_ = now - first_ns_;
+    return !hierarchy::waits_for_page(insists_, answer == Release::kRunning, waited_ns_, now - since_ns_);
+  }
+
+  void pause() noexcept {
+    const timespec pause{0, pause_ns_};
+    nanosleep(&pause, nullptr);
+    if (backs_off_ || waited_ns_ >= hierarchy::kPageWaitNs) pause_ns_ = std::min(2 * pause_ns_, kPauseNsMax);
+  }
+
+ private:
+  const bool backs_off_;
+  const Insists insists_;
+  Directory::User used_by_;
+  std::uint64_t first_ns_ = 0, since_ns_ = 0, waited_ns_ = 0;
+  long pause_ns_ = kPauseNsMin;
+};
+
 // Bounded: whoever uses the page ends, or the budget does; then the asker aborts and its site escalates.
-UpperAnswer LineDomain::ask(PageId page, bool insists) noexcept {
-  std::uint64_t deadline_ns = 0;
-  long pause_ns = kPauseNsMin;
+UpperAnswer LineDomain::ask(PageId page, Insists insists) noexcept {
+  const bool may_wait = insists != Insists::kNo;
+  Wait wait(cross_, insists);
   for (bool look_for_dead = false, is_flushed = false;;) {
-    const Release answer = try_release(page, insists && cross_ == CrossPolicy::kAbortUpper, look_for_dead);
+    Directory::User used_by;
+    const Release answer = try_release(page, may_wait && cross_ == CrossPolicy::kAbortUpper, look_for_dead, &used_by);
     if (answer == Release::kReleased) {
       ++pages_granted;
       return UpperAnswer::kGranted;
     }
-    if (!insists) return UpperAnswer::kRefused;
+    if (!may_wait) return UpperAnswer::kRefused;
     // Versions stay until they are durable, and nobody may be about to write the log.
     if (answer == Release::kVersions && log_ != nullptr && !is_flushed) {
       is_flushed = true;
@@ -272,13 +305,8 @@ UpperAnswer LineDomain::ask(PageId page, bool insists) noexcept {
       continue;
     }
     if (look_for_dead) return UpperAnswer::kRefused;
-    const std::uint64_t now = platform::monotonic_ns();
-    if (deadline_ns == 0) deadline_ns = now + kBudgetNs;
-    look_for_dead = now >= deadline_ns;  // once more, after the dead have been cleaned up
-    if (look_for_dead) continue;
-    const timespec pause{0, pause_ns};
-    nanosleep(&pause, nullptr);
-    if (cross_ == CrossPolicy::kWaitForUpper) pause_ns = std::min(2 * pause_ns, kPauseNsMax);
+    look_for_dead = wait.is_over(answer, used_by);  // once more, after the dead have been cleaned up
+    if (!look_for_dead) wait.pause();
   }
 }
 
@@ -356,7 +384,8 @@ LineDomain::UpperLeft LineDomain::await_upper() noexcept {
   if (!waits && !is_look_due()) return upper_left();
   const std::uint64_t begin_ns = platform::monotonic_ns();
   long pause_ns = kPauseNsMin;
-  for (std::uint64_t waited_ns = 0; waits && waited_ns < kBudgetNs; waited_ns = platform::monotonic_ns() - begin_ns) {
+  for (std::uint64_t waited_ns = 0; waits && waited_ns < hierarchy::kPageWaitNs;
+       waited_ns = platform::monotonic_ns() - begin_ns) {
     if (waited_ns < kYieldNs) {
       sched_yield();
     } else {

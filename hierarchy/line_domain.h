@@ -82,7 +82,7 @@ class LineDomain final : public line::Upper {
   [[nodiscard]] UpperLeft await_upper() noexcept;
 
   // line::Upper
-  [[nodiscard]] line::UpperAnswer ask(storage::PageId page, bool insists) noexcept override;
+  [[nodiscard]] line::UpperAnswer ask(storage::PageId page, line::Insists insists) noexcept override;
   [[nodiscard]] bool any_pin() noexcept override;
   [[nodiscard]] std::uint64_t oldest_line_pin() noexcept override;
   void suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept override;
@@ -98,7 +98,9 @@ class LineDomain final : public line::Upper {
   [[nodiscard]] UpperLeft upper_left() const noexcept;
   void forget_lines(std::uint32_t number) noexcept;
   void open_ahead() noexcept;
-  [[nodiscard]] hierarchy::Release try_release(storage::PageId page, bool fail_users, bool look_for_dead) noexcept;
+  [[nodiscard]] hierarchy::Release try_release(storage::PageId page, bool fail_users, bool look_for_dead,
+                                               hierarchy::Directory::User *used_by) noexcept;
+  class Wait;
 
   page::DomainMemory &memory_;
   line::LineMemory lines_;

@@ -51,6 +51,7 @@ constexpr Spelling<EscalationKind> kEscalations[] = {
     {"after-n", EscalationKind::kAfterAttempts},
     {"after-wasted-time", EscalationKind::kAfterWasted},
     {"adaptive", EscalationKind::kAdaptive},
+    {"adaptive-pages", EscalationKind::kAdaptivePages},
 };
 constexpr Spelling<LineChoice> kLines[] = {
     {"auto", LineChoice::kAuto}, {"software", LineChoice::kSoftware}, {"rtm", LineChoice::kRtm}};
@@ -296,7 +297,7 @@ const char *cross_policy_values() noexcept { return "abort-lower, abort-upper, r
 const char *escalation_values() noexcept {
   return "never, always, on-capacity, after-n, after-n=1 to 1000000, after-wasted-time, after-wasted-time=1us to "
          "1000000us, "
-         "adaptive";
+         "adaptive, adaptive-pages";
 }
 const char *durability_values() noexcept { return "none, buffered, strict"; }
 const char *group_commit_values() noexcept {

@@ -11,6 +11,7 @@
 
 #include <tmh/site.hpp>
 
+#include "hierarchy/beyond_capacity.h"
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/escalation.h"
 #include "hierarchy/latency_sampler.h"
@@ -19,7 +20,8 @@
 namespace tmh::detail {
 
 enum class SiteCount : std::uint32_t {
-  kLineCommits,  // in software
+  kLineCommits,       // in software
+  kUnlimitedCommits,  // of these, without the capacity model
   kPageCommits,
   kLineAborts,
   kPageAborts,
@@ -92,6 +94,13 @@ class SiteImpl {
     if (learned.load(std::memory_order_relaxed) != word) learned.store(word, std::memory_order_relaxed);
   }
 
+  // Do its updates stay at level 1 when they exceed the capacity model? That of hardware cannot be left out.
+  [[nodiscard]] bool runs_unlimited(Attempts::Kind kind) const noexcept {
+    return kind == Attempts::Kind::kUpdate && escalation_.kind == EscalationKind::kAdaptive &&
+           line_kind_ == DomainImpl::LineKind::kSoftware && domain_->capacity() != nullptr;
+  }
+  [[nodiscard]] hierarchy::BeyondCapacity &beyond() noexcept { return beyond_; }
+
   void add(SiteCount which, std::uint64_t amount) noexcept {
     if constexpr (!platform::kCounts) return;
     const std::size_t shard = shard_here;
@@ -136,6 +145,7 @@ class SiteImpl {
   const DomainImpl::LineKind line_kind_;
   const bool begins_at_lines_;
   alignas(64) std::array<std::atomic<std::uint64_t>, 2> learned_{};  // by Attempts::Kind
+  hierarchy::BeyondCapacity beyond_;
   std::atomic<std::uint32_t> plain_ahead_{
       0};  // instances that are not tried in a thread's view, see wants_thread_view()
   std::array<Shard, kShards> shards_;

@@ -70,6 +70,7 @@ SiteReport SiteImpl::report() const {
   report.name = name_;
   report.escalation = escalation_;
   report.line_commits = total(SiteCount::kLineCommits) + total(SiteCount::kHardwareCommits);
+  report.unlimited_commits = total(SiteCount::kUnlimitedCommits);
   report.page_commits = total(SiteCount::kPageCommits);
   report.line_aborts = total(SiteCount::kLineAborts);
   report.page_aborts = total(SiteCount::kPageAborts);

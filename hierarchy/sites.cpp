@@ -248,6 +248,29 @@ void Attempts::choose_level() {
         hierarchy::begins_as_guest(site.escalation(), &learned.gate, site.domain().lines()->hardware()->any_host());
   if (escalated_) site.learn(kind_, learned);
   if (site.line_kind() == DomainImpl::LineKind::kNone) escalated_ = true;
+  if (escalated_ && site.runs_unlimited(kind_) && site.beyond().is_expected()) choose_beyond();
+}
+
+// It exceeds the capacity model, or will.
+void Attempts::choose_beyond() noexcept {
+  hierarchy::BeyondCapacity &beyond = site_.impl_->beyond();
+  unlimited_ = !beyond.begins_at_pages();
+  alone_ = unlimited_ && beyond.begins_alone();
+  escalated_ = !unlimited_;
+}
+
+// An attempt has failed because of others. True: it ran without the capacity model, beside them; the next one lets nobody else commit.
+bool Attempts::goes_on_alone() noexcept {
+  if (!unlimited_ || alone_) return false;
+  site_.impl_->beyond().failed_beside_others();
+  return alone_ = true;
+}
+
+// Nothing that the site has learned about the model's capacity.
+void Attempts::learn_unlimited_commit() noexcept {
+  site_.impl_->beyond().committed_at_lines(alone_);
+  site_.impl_->add(SiteCount::kUnlimitedCommits, 1);
+  line_run.thread->context().add(line::LineCount::kUnlimitedCommits, 1);
 }
 
 void Attempts::begin_pages() {
@@ -299,10 +322,12 @@ inline void Attempts::begin_lines() {
   unwinds = Unwinds::kFailed;
   line_run = {domain.lines(), thread, 1};
   line::Begin begin{domain.policy(), false, attempts_};
-  begin.capacity = domain.capacity();
+  if (hierarchy::learns(site_.impl_->escalation())) begin.insists = line::Insists::kLong;
+  begin.capacity = unlimited_ ? nullptr : domain.capacity();
+  begin.takes_turn = alone_;
   if (kind_ == Kind::kQuery) {
     begin.is_query = true;
-    begin.insists = false;
+    begin.insists = line::Insists::kNo;
     begin.reads_max = kQueryReadsMax;
   }
   begin.reads_durable_only = domain.durable() != nullptr && !domain.durable()->early_release();
@@ -377,7 +402,7 @@ bool Attempts::end() {
   if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kLines);
   site.add(SiteCount::kLineCommits, 1);
   count_granted(site);
-  learn_line_commit(site, kind_, thread.context());
+  unlimited_ ? learn_unlimited_commit() : learn_line_commit(site, kind_, thread.context());
   leave_lines();
   run_actions(true);      // last: one may close the domain, and its threads with it
   check(unacknowledged);  // as at level 2: committed, and perhaps not durable
@@ -542,6 +567,7 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
   if (first_ticks_ == 0) first_ticks_ = platform::ticks();
   if (failed.attempts > 1) failed.wasted_ns = platform::ns_of_ticks(platform::ticks() - first_ticks_);
   NextStep step = hierarchy::next(site.escalation(), failed);
+  if (!over_capacity && !needs_pages && !refused && goes_on_alone()) step = NextStep::kRetry;
   // A query goes where it cannot fail; no policy keeps it among those that it meets again and again.
   if (kind_ == Kind::kQuery && (step == NextStep::kGiveUp || refused || attempts_ >= kQueryAttemptsMax))
     step = NextStep::kEscalate;
@@ -559,20 +585,34 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
     case NextStep::kEscalate:
       break;
   }
+  if (over_capacity && !unlimited_ && site.runs_unlimited(kind_)) {
+    choose_beyond();
+    if (unlimited_) {
+      learn_escalation(true);
+      return true;
+    }
+  }
   escalated_ = true;
   platform::probe::escalate(site.name().c_str(), failed.over_capacity ? 1 : failed.needs_pages ? 2 : 0, attempts_);
   site.add(counts.of_site, 1);
   if (!counts_early) context.add(counts.of_domain, 1);
   // What the gate has refused is no evidence about the site.
   is_guest_ = refused && runs_at_ == RunsAt::kHardware;
-  if (kind_ == Kind::kUpdate && site.escalation().kind != EscalationKind::kAdaptive) return false;
+  if (unlimited_) site.beyond().escalated();
+  learn_escalation(over_capacity || (unlimited_ && !needs_pages));
+  return false;
+}
+
+void Attempts::learn_escalation(bool over_capacity) noexcept {
+  SiteImpl &site = *site_.impl_;
+  if (kind_ == Kind::kUpdate && !hierarchy::learns(site.escalation())) return;
   hierarchy::Learned learned = site.learned(kind_);
   if (!is_guest_)
     learned.own = hierarchy::after_escalation(learned.own);
   else if (hosts_stay_)
     learned.gate = hierarchy::after_escalation(learned.gate);
   site.learn(kind_, learned);
-  return false;
+  if (site.runs_unlimited(kind_)) site.beyond().escalated_from_model(over_capacity);
 }
 
 }  // namespace detail

@@ -48,11 +48,12 @@ LevelCost SiteProfile::at_pages() const { return impl_->costs[1]; }
 
 // A new total must be subtracted, too.
 static_assert(sizeof(SiteReport) ==
-              sizeof(std::string) + (sizeof(Escalation) + 7) / 8 * 8 + (21 + kAbortCauseCount) * sizeof(std::uint64_t));
+              sizeof(std::string) + (sizeof(Escalation) + 7) / 8 * 8 + (22 + kAbortCauseCount) * sizeof(std::uint64_t));
 
 SiteReport SiteProfile::report() const {
   SiteReport report = site_.report();
   for (std::uint64_t SiteReport::*total : {&SiteReport::line_commits,
+                                           &SiteReport::unlimited_commits,
                                            &SiteReport::page_commits,
                                            &SiteReport::line_aborts,
                                            &SiteReport::page_aborts,

@@ -507,7 +507,7 @@ TEST(EscalationTest, EveryInputHasItsStep) {
   using hierarchy::NextStep;
   for (const EscalationKind kind :
        {EscalationKind::kNever, EscalationKind::kAlways, EscalationKind::kOnCapacity, EscalationKind::kAfterAttempts,
-        EscalationKind::kAfterWasted, EscalationKind::kAdaptive}) {
+        EscalationKind::kAfterWasted, EscalationKind::kAdaptive, EscalationKind::kAdaptivePages}) {
     for (unsigned bits = 0; bits < 32; ++bits) {
       const Escalation escalation{kind, 8, 200};
       FailedAttempt failed;
@@ -521,7 +521,7 @@ TEST(EscalationTest, EveryInputHasItsStep) {
       bool up = cannot || failed.refused;
       if (kind == EscalationKind::kAfterAttempts) up = up || many;
       if (kind == EscalationKind::kAfterWasted) up = up || slow;
-      if (kind == EscalationKind::kAdaptive) up = up || many || slow;
+      if (kind == EscalationKind::kAdaptive || kind == EscalationKind::kAdaptivePages) up = up || many || slow;
       NextStep wanted = up ? NextStep::kEscalate : NextStep::kRetry;
       if (kind == EscalationKind::kAlways) wanted = NextStep::kEscalate;
       if (kind == EscalationKind::kNever) wanted = cannot ? NextStep::kGiveUp : NextStep::kRetry;
@@ -551,14 +551,14 @@ TEST(EscalationTest, GuestsStayWhileHostsRunAndAreBackSoonAfter) {
 }
 
 TEST(EscalationTest, SpellingsRoundTrip) {
-  for (const char *text :
-       {"never", "always", "on-capacity", "after-n=8", "after-n=1000000", "after-wasted-time=1us", "adaptive"}) {
+  for (const char *text : {"never", "always", "on-capacity", "after-n=8", "after-n=1000000", "after-wasted-time=1us",
+                           "adaptive", "adaptive-pages"}) {
     Escalation escalation;
     ASSERT_EQ(parse(text, &escalation), Errc::kOk) << text;
     EXPECT_EQ(to_string(escalation), text);
   }
-  for (const char *text :
-       {"", "after-n=", "after-n=0", "after-n=1000001", "after-n=-1", "after-wasted-time=5", "adaptive=3", "Never"}) {
+  for (const char *text : {"", "after-n=", "after-n=0", "after-n=1000001", "after-n=-1", "after-wasted-time=5",
+                           "adaptive=3", "adaptive-page", "Never"}) {
     Escalation escalation;
     EXPECT_EQ(parse(text, &escalation), Errc::kBadLevels) << text;
   }

@@ -345,7 +345,8 @@ TEST_F(LineSoftwareTest, WordBeforeIsNotedBeforeTheLineIsLocked) {
 class Lender : public line::NobodyAbove {
  public:
   explicit Lender(LineRig &rig) noexcept : rig_(rig) {}
-  line::UpperAnswer ask(storage::PageId page, bool) noexcept override {
+  line::UpperAnswer ask(storage::PageId page, line::Insists insists) noexcept override {
+    insisted = insists;
     EXPECT_EQ(page, storage::page_id(0, storage::PageIndex{1}));
     EXPECT_FALSE(line::is_locked(rig_.word_of(rig_.words()).load()));
     lent().store(rig_.memory().state().clock.fetch_add(1) + 1);
@@ -354,6 +355,7 @@ class Lender : public line::NobodyAbove {
   }
   line::LineWord &lent() noexcept { return rig_.word_of(rig_.view() + kPageBytes); }
   int asked = 0;
+  line::Insists insisted{};
 
  private:
   LineRig &rig_;
@@ -373,6 +375,29 @@ TEST_F(LineSoftwareTest, CommitAsksForAPageHoldingNoLine) {
   EXPECT_EQ(rig_.words()[kPageBytes / 8], 2U);
 }
 
+// Whoever has the turn keeps all others waiting.
+TEST_F(LineSoftwareTest, WhoHasTheTurnWaitsBrieflyForPages) {
+  Lender lender(rig_);
+  RigThread borrower(rig_, lender);
+  for (const bool takes_turn : {false, true}) {
+    Begin options;
+    options.insists = line::Insists::kLong;
+    options.takes_turn = takes_turn;
+    lender.lent().store(line::kUpper | lender.lent().load());
+    borrower.begin(options);
+    EXPECT_EQ(borrower.load(rig_.words() + kPageBytes / 8), 0U);
+    EXPECT_EQ(lender.insisted, takes_turn ? line::Insists::kBriefly : line::Insists::kLong);
+    EXPECT_EQ(borrower.commit(), Status::kCommitted);
+    lender.lent().store(line::kUpper | lender.lent().load());
+    borrower.begin(options);
+    borrower.store(rig_.words() + kPageBytes / 8, std::uint64_t{0});
+    lender.lent().store(line::kUpper | lender.lent().load());
+    lender.insisted = line::Insists::kNo;
+    EXPECT_EQ(borrower.commit(), Status::kCommitted);
+    EXPECT_EQ(lender.insisted, takes_turn ? line::Insists::kBriefly : line::Insists::kLong);
+  }
+}
+
 // Whoever has failed so often that it has the turn commits alone.
 TEST_F(LineSoftwareTest, CommitsWaitForWhoHasTheTurn) {
   Begin options;
@@ -382,6 +407,24 @@ TEST_F(LineSoftwareTest, CommitsWaitForWhoHasTheTurn) {
   two_.update([&] { two_.store(&word(1), std::uint64_t{5}); });
   EXPECT_GE(platform::monotonic_ns() - begin_ns, 50'000'000U) << "it waits for 100 ms at most";
   EXPECT_EQ(one_.commit(), Status::kCommitted);
+  EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
+}
+
+// As one that has been stopped: else each commit of the others would wait as long.
+TEST_F(LineSoftwareTest, WhoKeepsTheTurnTooLongLosesIt) {
+  Begin options;
+  options.takes_turn = true;
+  one_.begin(options);
+  EXPECT_EQ(rig_.memory().state().turn.load(), one_.context_number() + 1U);
+  two_.update([&] { two_.store(&word(1), std::uint64_t{5}); });
+  EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
+  two_.begin(options);
+  EXPECT_EQ(rig_.memory().state().turn.load(), two_.context_number() + 1U);
+  one_.store(&word(2), std::uint64_t{6});
+  EXPECT_EQ(one_.commit(), Status::kCommitted) << "nothing that it did depends on the turn";
+  EXPECT_EQ(rig_.memory().state().turn.load(), two_.context_number() + 1U) << "it is another's by now";
+  two_.store(&word(2), std::uint64_t{7});
+  EXPECT_EQ(two_.commit(), Status::kCommitted);
   EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
 }
 

@@ -6,6 +6,7 @@
 //   (4) oldest-wins and youngest-wins: in any set some instance wins against all others (no livelock).
 //   (5) the backoff bound never shrinks with attempts, never exceeds the policy's bound, is 0 where promised.
 //   (6) a turn is taken from the kTurnAttempts-th abort on, and only by keep-age policies.
+//   (7) level 1 waits for pages of level 2 within its bounds, and longer for large updates alone.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -176,6 +177,22 @@ TEST(Turn, ComesAfterBackoffHasOutgrownTheLongestUsualInstance) {
   constexpr std::uint64_t kLongestUsualInstanceNs = 100'000;
   EXPECT_GT(backoff_ns_max(Backoff::kExponential, kTurnAttempts, Policy{}.backoff_us_max, false),
             kLongestUsualInstanceNs);
+}
+
+TEST(PageWait, EndsSoonButForLargeUpdates) {
+  using namespace tmh;
+  using hierarchy::waits_for_page;
+  using line::Insists;
+  for (const bool by_update : {false, true}) {
+    EXPECT_FALSE(waits_for_page(Insists::kNo, by_update, 0, 0));
+    EXPECT_TRUE(waits_for_page(Insists::kBriefly, by_update, hierarchy::kPageWaitNs - 1, hierarchy::kPageWaitNs - 1));
+    EXPECT_FALSE(waits_for_page(Insists::kBriefly, by_update, hierarchy::kPageWaitNs, 0));
+  }
+  EXPECT_FALSE(waits_for_page(Insists::kLong, false, hierarchy::kPageWaitNs, 0)) << "a query may last";
+  EXPECT_TRUE(waits_for_page(Insists::kLong, true, hierarchy::kPageWaitNs, hierarchy::kPageWaitNs));
+  EXPECT_FALSE(waits_for_page(Insists::kLong, true, hierarchy::kLargePageWaitNs, hierarchy::kLargePageWaitNs));
+  EXPECT_TRUE(waits_for_page(Insists::kLong, true, hierarchy::kLargePageWaitNs, 0)) << "another one's turn";
+  EXPECT_FALSE(waits_for_page(Insists::kLong, true, hierarchy::kPageWaitNsMax, 0));
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // tests/tool_perf_test.cpp -- tmh perf as a program.
 // Invariants: (1) the exit status is the program's, as a shell tells it. (2) the program's own output is not touched; the report is on standard
-//             error or in the file. (3) an event that cannot be counted is named with its cause and changes nothing else.
+//             error or in the file. (3) an event that cannot be counted is named with its cause and changes nothing else. (4) it does not
+//             leave the program behind when it is told to end.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -10,8 +12,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/children.h"
 #include "tests/support/program.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/tool.h"
 
 namespace tmh::test {
 namespace {
@@ -71,6 +75,29 @@ TEST(ToolPerf, ExitStatusIsTheProgramsAsAShellTellsIt) {
   EXPECT_EQ(missing.err, "tmh: /no/such/program: No such file or directory (exit code 127)\n");
   const TempFolder folder;
   EXPECT_EQ(perf({"--", folder / "."}).exit_code, 126);
+}
+
+TEST(ToolPerf, WhatEndsItEndsTheProgramAndIsReported) {
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    const TempFolder folder;
+    const std::string pid_file = folder / "pid";
+    Children children;
+    const std::size_t child = children.spawn("tmh perf", [&] {
+      // Read when it is whole: it is renamed then.
+      const std::string script =
+          "echo $$ > " + pid_file + ".new && mv " + pid_file + ".new " + pid_file + " && exec sleep 1000";
+      become_tmh({"perf", "-o", folder / "report", "--", "sh", "-c", script}, folder / "out");
+    });
+    pid_t program = 0;
+    ASSERT_TRUE(poll_until([&] { return static_cast<bool>(std::ifstream(pid_file) >> program); }));
+    children.kill(child, signal);
+    EXPECT_EQ(children.wait(child).exit_code, 128 + signal);
+    EXPECT_EQ(::kill(program, 0), -1) << "it still runs";
+    std::stringstream report;
+    report << std::ifstream(folder / "report").rdbuf();
+    EXPECT_NE(report.str().find("killed by signal " + std::to_string(signal)), std::string::npos) << report.str();
+    if (::kill(program, 0) == 0) (void)::kill(program, SIGKILL);
+  }
 }
 
 TEST(ToolPerf, WhatCannotBeCountedIsNamedAndTheRunGoesOn) {

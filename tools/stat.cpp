@@ -64,6 +64,7 @@ Json total_json(const Counters &total) {
   json["escalations_needs_pages"] = total.escalations_needs_pages;
   json["escalations_attempts"] = total.escalations_attempts;
   json["de_escalations"] = total.de_escalations;
+  json["unlimited_commits"] = total.unlimited_commits;
   json["versions_live"] = total.versions_live;
   json["versions_bytes"] = total.versions_bytes;
   json["rtm"] = {{"commits", total.hardware_commits},          {"aborts_conflict", total.hardware_conflicts},

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "platform/failure.h"
@@ -33,23 +35,36 @@ std::pair<platform::FileDescriptor, platform::FileDescriptor> make_pipe() {
   ::_exit(127);
 }
 
-class InterruptsIgnored {
+// The terminal sends an interrupt to the program as well; what is sent to us alone is passed on. Not what our parent had us ignore.
+volatile pid_t passes_to = 0;
+void pass_on(int signal) {
+  const int before = errno;
+  (void)::kill(passes_to, signal);
+  errno = before;
+}
+
+class SignalsOfProgram {
  public:
-  InterruptsIgnored() noexcept {
-    struct sigaction ignore {};
-    ignore.sa_handler = SIG_IGN;
-    ::sigaction(SIGINT, &ignore, &before_[0]);
-    ::sigaction(SIGQUIT, &ignore, &before_[1]);
+  explicit SignalsOfProgram(pid_t program) noexcept {
+    passes_to = program;
+    struct sigaction action {};
+    for (std::size_t i = 0; i < std::size(kSignals); ++i) {
+      const bool is_of_terminal = kSignals[i] == SIGINT || kSignals[i] == SIGQUIT;
+      action.sa_handler = is_of_terminal ? SIG_IGN : pass_on;
+      (void)::sigaction(kSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) (void)::sigaction(kSignals[i], &action, nullptr);
+    }
   }
-  ~InterruptsIgnored() {
-    ::sigaction(SIGINT, &before_[0], nullptr);
-    ::sigaction(SIGQUIT, &before_[1], nullptr);
+  // REQUIRES: the program has not been reaped: its number is still its own.
+  ~SignalsOfProgram() {
+    for (std::size_t i = 0; i < std::size(kSignals); ++i) (void)::sigaction(kSignals[i], &before_[i], nullptr);
   }
-  InterruptsIgnored(const InterruptsIgnored &) = delete;
-  InterruptsIgnored &operator=(const InterruptsIgnored &) = delete;
+  SignalsOfProgram(const SignalsOfProgram &) = delete;
+  SignalsOfProgram &operator=(const SignalsOfProgram &) = delete;
 
  private:
-  struct sigaction before_[2];
+  static constexpr int kSignals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+  struct sigaction before_[std::size(kSignals)];
 };
 
 }  // namespace
@@ -83,14 +98,19 @@ WatchedProgram::~WatchedProgram() {
 }
 
 ProgramResult WatchedProgram::run() {
-  const InterruptsIgnored interrupts;
   ProgramResult result;
-  const std::uint64_t begin_ns = platform::monotonic_ns();
-  (void)!::write(go_.get(), "g", 1);
+  {
+    const SignalsOfProgram signals(pid_);
+    const std::uint64_t begin_ns = platform::monotonic_ns();
+    (void)!::write(go_.get(), "g", 1);
+    siginfo_t end;
+    while (::waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+    }
+    result.elapsed_ns = platform::monotonic_ns() - begin_ns;
+  }
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
-  result.elapsed_ns = platform::monotonic_ns() - begin_ns;
   pid_ = -1;
   int error = 0;
   if (::read(failure_.get(), &error, sizeof error) == sizeof error) result.start_error = error;

@@ -31,7 +31,8 @@ class WatchedProgram {
   WatchedProgram &operator=(const WatchedProgram &) = delete;
 
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
-  // Lets it go, and returns when it has ended. Meanwhile an interrupt from the terminal is the program's, not ours: the report is still told.
+  // Lets it go, and returns when it has ended. Meanwhile interrupts are the program's, not ours, and SIGTERM and SIGHUP are passed on to it: the
+  // report is still told.
   [[nodiscard]] ProgramResult run();
 
  private:

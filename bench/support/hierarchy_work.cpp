@@ -71,7 +71,7 @@ class MutexWorker final : public Worker {
   void run(const Draw &draw) override {
     (void)pthread_mutex_lock(&memory_.mutex);
     if (draw.is_huge)
-      workloads::add_one(memory_.words, draw.first_page, run_.huge_pages);
+      workloads::add_one(memory_.words, draw.first_page, run_.huge_pages, run_.huge_lines);
     else
       workloads::transfer(memory_.words, draw.words);
     (void)pthread_mutex_unlock(&memory_.mutex);
@@ -102,7 +102,7 @@ class SiteWorker final : public Worker {
       else
         while (!unless_locked(small_, [&] { workloads::transfer(words_, draw.words); })) sched_yield();
     } else if (draw.is_huge) {
-      atomically(huge_, [&] { workloads::add_one(words_, draw.first_page, run_.huge_pages); });
+      atomically(huge_, [&] { workloads::add_one(words_, draw.first_page, run_.huge_pages, run_.huge_lines); });
     } else {
       atomically(small_, [&] { workloads::transfer(words_, draw.words); });
     }
@@ -112,6 +112,7 @@ class SiteWorker final : public Worker {
     for (const Site *site : {&small_, &huge_}) {
       const SiteReport report = site->report();
       out->line_commits += report.line_commits;
+      out->unlimited_commits += report.unlimited_commits;
       out->page_commits += report.page_commits;
       out->line_aborts += report.line_aborts;
       out->page_aborts += report.page_aborts;
@@ -153,16 +154,18 @@ class SiteWorker final : public Worker {
 
   void huge_or_locked(const Draw &draw) {
     try {
-      while (!unless_locked(huge_, [&] { workloads::add_one(words_, draw.first_page, run_.huge_pages); }))
+      while (
+          !unless_locked(huge_, [&] { workloads::add_one(words_, draw.first_page, run_.huge_pages, run_.huge_lines); }))
         sched_yield();
       return;
     } catch (const Error &error) {  // the site may not escalate: its working set exceeds level 1
       if (error.code() != make_error_code(Errc::kNeedsPages)) throw;
     }
     while (!unless_locked(huge_, [&] { lock_->store(1); })) sched_yield();
-    for (std::uint64_t done = 0; done < run_.huge_pages; done += run_.portion)
+    const std::uint64_t pages = std::max<std::uint64_t>(run_.portion / run_.huge_lines, 1);
+    for (std::uint64_t done = 0; done < run_.huge_pages; done += pages)
       atomically(huge_, [&] {
-        workloads::add_one(words_, draw.first_page + done, std::min(run_.portion, run_.huge_pages - done));
+        workloads::add_one(words_, draw.first_page + done, std::min(pages, run_.huge_pages - done), run_.huge_lines);
       });
     atomically(huge_, [&] { lock_->store(0); });
     ++locked_;
@@ -208,6 +211,7 @@ std::vector<HierarchyContestant> hierarchy_contestants() {
           {"hybrid, on-capacity", HierarchyKind::kHybrid, "on-capacity"},
           {"hybrid, after-n", HierarchyKind::kHybrid, "after-n"},
           {"hybrid, after-wasted-time", HierarchyKind::kHybrid, "after-wasted-time"},
+          {"hybrid, adaptive-pages", HierarchyKind::kHybrid, "adaptive-pages"},
           {"hybrid, adaptive", HierarchyKind::kHybrid, "adaptive"}};
 }
 
@@ -256,9 +260,9 @@ HierarchyOutcome run_hierarchy(const HierarchyContestant &contestant, const Hier
     timed += results->timed[i];
     for (const auto total :
          {&HierarchyOutcome::small, &HierarchyOutcome::huge, &HierarchyOutcome::line_commits,
-          &HierarchyOutcome::page_commits, &HierarchyOutcome::line_aborts, &HierarchyOutcome::page_aborts,
-          &HierarchyOutcome::for_capacity, &HierarchyOutcome::for_attempts, &HierarchyOutcome::for_pages,
-          &HierarchyOutcome::de_escalations, &HierarchyOutcome::locked})
+          &HierarchyOutcome::unlimited_commits, &HierarchyOutcome::page_commits, &HierarchyOutcome::line_aborts,
+          &HierarchyOutcome::page_aborts, &HierarchyOutcome::for_capacity, &HierarchyOutcome::for_attempts,
+          &HierarchyOutcome::for_pages, &HierarchyOutcome::de_escalations, &HierarchyOutcome::locked})
       all.*total += one.*total;
     all.recalls = one.recalls;
     all.releases = one.releases;
@@ -269,9 +273,9 @@ HierarchyOutcome run_hierarchy(const HierarchyContestant &contestant, const Hier
     for (std::uint64_t i = 0; i < word_count; ++i) sum += plain->words[i];
   else
     sum = sum_of_file(folder + "/data", word_count);
-  if (sum != all.huge * run.huge_pages)
+  if (const std::uint64_t added = all.huge * run.huge_pages * run.huge_lines; sum != added)
     throw std::runtime_error(contestant.name + ": the words sum up to " + std::to_string(sum) + ", not " +
-                             std::to_string(all.huge * run.huge_pages));
+                             std::to_string(added));
   return all;
 }
 

@@ -1,7 +1,7 @@
 // bench/support/hierarchy_work.h -- small and huge instances over the same data, under one contestant, on 1 or 2 processes.
 // Shape:     data: a raw segment of `pages` pages, and one more page whose first word is the lock of the lock fallback. Small: transfers
-//            between 4 random words on random pages, through tmh::field. Huge: adds 1 to one word of each of `huge_pages` pages; the word's
-//            line differs from page to page, so that a cache of any geometry is filled evenly.
+//            between 4 random words on random pages, through tmh::field. Huge: adds 1 to one word of each of `huge_lines` lines of each of
+//            `huge_pages` pages; the lines differ from page to page, so that a cache of any geometry is filled evenly.
 // Checked:   after the last close the file's words sum up to what the huge instances added.
 // The lock fallback: level 1 as an HTM library uses it (Intel's optimisation manual, lock elision): every instance reads the lock word first and
 //            waits while it is held. A huge one overflows; the abort says that a retry is of no use, so it takes the lock (one small
@@ -36,7 +36,7 @@ struct HierarchyContestant {
 struct HierarchyRun {
   unsigned huge_percent = 0;
   unsigned processes = 1;
-  std::uint64_t pages = 0, huge_pages = 0;
+  std::uint64_t pages = 0, huge_pages = 0, huge_lines = 1;
   std::string capacity;
   std::uint64_t portion = 0;  // stores in one instance under the lock; they must fit into `capacity`
   double warm_up_ms = 0, run_ms = 0;
@@ -47,7 +47,7 @@ struct HierarchyOutcome {
   double commits_per_s = 0;
   // All processes, warm-up included.
   std::uint64_t small = 0, huge = 0;
-  std::uint64_t line_commits = 0, page_commits = 0, line_aborts = 0, page_aborts = 0;
+  std::uint64_t line_commits = 0, unlimited_commits = 0, page_commits = 0, line_aborts = 0, page_aborts = 0;
   std::uint64_t for_capacity = 0, for_attempts = 0, for_pages = 0, de_escalations = 0;
   std::uint64_t recalls = 0, releases = 0;
   std::uint64_t locked = 0;  // huge instances that ran under the lock

@@ -125,7 +125,7 @@ class HybridWorker {
         board_(board),
         life_(life),
         sites_{tmh::Site(tables.domain, kSiteNames[kCount], options.hybrid_escalation),
-               tmh::Site(tables.domain, kSiteNames[kMerge], "adaptive"),
+               tmh::Site(tables.domain, kSiteNames[kMerge], "adaptive-pages"),
                tmh::Site(tables.domain, kSiteNames[kClaim], "always")} {}
 
   void run() {

@@ -59,6 +59,7 @@ struct Counters {
   // Instances that went from level 1 to level 2, by what decided (as in SiteReport); instances that committed at level 1 after their site had gone up.
   std::uint64_t escalations_capacity = 0, escalations_needs_pages = 0, escalations_attempts = 0;
   std::uint64_t de_escalations = 0;
+  std::uint64_t unlimited_commits = 0;  // of line_commits: those that exceeded the capacity model and ran without it
   // Hybrid domains, level 1 in hardware (RTM): commits; aborted attempts by what the status said; attempts that were not let begin, because
   // pages had moved, level 2 ran, or the views were level 2's; pages in and out.
   std::uint64_t hardware_commits = 0, hardware_conflicts = 0, hardware_capacity = 0, hardware_zero = 0;

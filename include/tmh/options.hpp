@@ -68,8 +68,10 @@ enum class EscalationKind : std::uint8_t {
   kOnCapacity = 3,     // "on-capacity": only when it does not fit
   kAfterAttempts = 4,  // "after-n=8": also after so many attempts
   kAfterWasted = 5,    // "after-wasted-time=200us": also when attempts have wasted so much time
-  kAdaptive =
-      6,  // "adaptive": either limit; and a site that escalates begins at level 2 for a while, longer each time. Default.
+  // "adaptive": either limit; and a site that escalates begins at level 2 for a while, longer each time. An update of instrumented code that exceeds
+  // `capacity` runs at level 1 without it instead, as an HTM's software fallback does, and goes to level 2 where that fails, too. Default.
+  kAdaptive = 6,
+  kAdaptivePages = 7,  // "adaptive-pages": the same, but what exceeds `capacity` goes to level 2
 };
 
 // What runs the instances of level 1.

@@ -29,7 +29,9 @@ namespace tmh {
 struct SiteReport {
   std::string name;
   Escalation escalation;
-  std::uint64_t line_commits = 0, page_commits = 0;           // instances by the level at which they committed
+  std::uint64_t line_commits = 0, page_commits = 0;  // instances by the level at which they committed
+  std::uint64_t unlimited_commits =
+      0;  // of line_commits: those that exceeded `capacity` and ran without it ("adaptive")
   std::uint64_t line_aborts = 0, page_aborts = 0;             // attempts
   std::uint64_t line_aborts_by_cause[kAbortCauseCount] = {};  // by AbortCause: of line_aborts those that were not RTM's
   std::uint64_t escalations_capacity = 0;                     // instances that went one level up, by what decided
@@ -110,6 +112,10 @@ class Attempts {
   void begin_pages();
   void begin_lines();
   void begin_without_context(Errc why);
+  void choose_beyond() noexcept;
+  [[nodiscard]] bool goes_on_alone() noexcept;
+  void learn_escalation(bool over_capacity) noexcept;
+  void learn_unlimited_commit() noexcept;
   void start_timing() noexcept;  // of an attempt at level 1
   void count_time_of_failed() noexcept;
   void count_undone_at_lines(AbortCause cause) noexcept;
@@ -128,6 +134,8 @@ class Attempts {
   RunsAt runs_at_ = RunsAt::kNothing;
   bool is_inside_ = false;  // of level 1: unmap() and close() of other threads wait
   bool escalated_ = false;
+  bool unlimited_ = false;           // at level 1 without the capacity model, which it exceeds
+  bool alone_ = false;               // there, and nobody else commits
   bool finding_ = false;             // at level 2 to find the pages that RTM needs
   bool is_guest_ = false;            // at level 2 because others are
   bool hosts_stay_ = false;          // of them some who were no guests, to the end of the wait

@@ -158,6 +158,7 @@ enum class LineCount : std::uint32_t {
   kForPages,
   kForAttempts,
   kDeEscalations,
+  kUnlimitedCommits,  // of kCommits
   kEnd
 };
 inline constexpr std::size_t kLineCountsMax = 32;
@@ -220,6 +221,7 @@ void add_line_counts(const CountOf &count_of, Counters *to) {
   to->escalations_needs_pages += count_of(LineCount::kForPages);
   to->escalations_attempts += count_of(LineCount::kForAttempts);
   to->de_escalations += count_of(LineCount::kDeEscalations);
+  to->unlimited_commits += count_of(LineCount::kUnlimitedCommits);
 }
 
 }  // namespace tmh::line

@@ -74,6 +74,8 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   error_ = Errc::kOk;
   if (attempt_ != 0) [[unlikely]]
     begin_again();
+  if (begin.takes_turn && !has_turn_) [[unlikely]]
+    take_turn();
   blocked_on_ = nullptr;
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we look.
   rv = memory_.state().clock.load(std::memory_order_acquire);
@@ -102,7 +104,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
 
 void SoftwareThread::begin_again() noexcept {
   wait_for_blocker();
-  if (insists_ && attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) take_turn();
+  if (insists_ != Insists::kNo && attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) take_turn();
 }
 
 // The line that made the attempt before let go. Not one of an earlier instance, which went on at the level above; nor one that has been unmapped

@@ -37,9 +37,9 @@ inline constexpr std::uint32_t kNoLimit = ~0u;
 struct Begin {
   Policy policy;
   bool is_query = false;
-  std::uint32_t attempt = 0;  // earlier attempts of this instance that aborted
-  // false: it goes up when level 1 is busy. It takes no turn, and nobody above is failed or waited for.
-  bool insists = true;
+  std::uint32_t attempt = 0;            // earlier attempts of this instance that aborted
+  Insists insists = Insists::kBriefly;  // kNo: it takes no turn, either
+  bool takes_turn = false;              // nobody else commits at this level until it has ended, or for 100 ms
   bool reads_durable_only = false;  // durable domains without early release: a snapshot that moves on waits for the log
   const CapacityModel *capacity = nullptr;  // null: unlimited. Outlives the instance.
   std::uint32_t reads_max = kNoLimit;       // loads that leave the line read last; one more is kCapacity
@@ -137,6 +137,10 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] bool may_be_written(std::uint64_t line) const noexcept {
     return (write_filter_ & filter_bit(line)) != 0;
   }
+  // For instances of more than a few dozen lines, whose filter says yes to all.
+  [[nodiscard]] bool has_entry(const LineWord *word) const noexcept {
+    return write_index_.find(reinterpret_cast<std::uintptr_t>(word)) != LineTable::kNone;
+  }
   // What LineAccess may do alone in the window, and what load_long() may.
   void open_window() noexcept {
     bytes = is_limited_ || !writes_.empty() ? 0 : window_bytes_;
@@ -168,6 +172,10 @@ class SoftwareThread : public detail::LineAccess {
   }
   void doom(AbortCause cause) noexcept;
   [[nodiscard]] std::uint64_t model_now_ns() const noexcept;
+  // Not long with the turn: all others wait as long.
+  [[nodiscard]] Insists insists() const noexcept {
+    return has_turn_ && insists_ == Insists::kLong ? Insists::kBriefly : insists_;
+  }
 
   // Pauses of 40 to 140 cycles: a commit of a few lines takes 0.1 to 1 us. A committer, which others wait for, spins less.
   static constexpr std::uint32_t kReadSpinRounds = 64, kCommitSpinRounds = 32;
@@ -214,8 +222,8 @@ class SoftwareThread : public detail::LineAccess {
   LineContextV1 *context_ = nullptr;
   std::uint32_t number_ = 0, slot_ = 0;
   std::uint64_t incarnation_ = 0;
-  bool is_attached_ = false, is_running_ = false, is_doomed_ = false, is_query_ = false, has_turn_ = false,
-       insists_ = true;
+  bool is_attached_ = false, is_running_ = false, is_doomed_ = false, is_query_ = false, has_turn_ = false;
+  Insists insists_ = Insists::kBriefly;
   bool is_limited_ = false, reads_durable_only_ = false, undo_allocated_ = false, redo_allocated_ = false;
   AbortCause cause_ = AbortCause::kNone;
   AbortStatus status_{};

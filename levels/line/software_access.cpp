@@ -113,8 +113,8 @@ void SoftwareThread::make_loadable(LineSegment &segment, std::uint64_t offset) {
 std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t size) {
   const std::uint64_t offset = address - view;
   const std::uint64_t line = offset / kLineBytes;
-  if (offset >= bytes_beside_ || may_be_written(line)) return load_longest(address, size);
   const LineWord *const word = words + line;
+  if (offset >= bytes_beside_ || (may_be_written(line) && has_entry(word))) return load_longest(address, size);
   const std::uint64_t seen = word->load(std::memory_order_acquire);
   platform::step(platform::Step::kGapLineLooked);
   const std::uint64_t value = load_bytes(reinterpret_cast<const std::byte *>(address + home_minus_view), size);
@@ -206,7 +206,7 @@ void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uin
 }
 
 [[gnu::noinline]] void SoftwareThread::meet_upper(storage::PageId page) {
-  const UpperAnswer answer = upper_.ask(page, insists_);
+  const UpperAnswer answer = upper_.ask(page, insists());
   if (answer == UpperAnswer::kGranted) return;
   refuse(answer);
   throw detail::LineAbort{};

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kSuspectNs = 1'000'000;    // PROTOCOL.md, "recall": a committer that runs is long done
 constexpr std::uint64_t kWaitNsMax = 10'000'000;   // a time slice or two; then the attempt aborts instead of waiting
-constexpr std::uint64_t kTurnNsMax = 100'000'000;  // whoever has the turn and does not end is not waited for any longer
+constexpr std::uint64_t kTurnNsMax = 100'000'000;  // whoever has the turn and does not end, as a stopped one, loses it
 constexpr std::uint32_t kRoundsPerLook = 32;       // pauses between two looks at the clock: 1 us
 
 }  // namespace
@@ -91,24 +91,25 @@ void SoftwareThread::take_turn() noexcept {
       return;
     }
     wait_for_turn();
-    if (platform::monotonic_ns() - start > kTurnNsMax) return;  // without
+    if (platform::monotonic_ns() - start > 2 * kTurnNsMax) return;  // without: others were quicker
   }
 }
 
 void SoftwareThread::give_turn() noexcept {
   has_turn_ = false;
-  // release: pairs with take_turn() and wait_for_turn()
-  memory_.state().turn.store(0, std::memory_order_release);
+  std::uint64_t own = number_ + 1ull;
+  // release: pairs with take_turn() and wait_for_turn(). It may be another's by now.
+  memory_.state().turn.compare_exchange_strong(own, 0, std::memory_order_release, std::memory_order_relaxed);
 }
 
 // REQUIRES: this thread holds no line word.
 void SoftwareThread::wait_for_turn() noexcept {
-  const LineWord &turn = memory_.state().turn;
+  LineWord &turn = memory_.state().turn;
   const std::uint64_t start = platform::monotonic_ns();
   bool suspected = false;
   platform::Patience patience;
   for (;;) {
-    const std::uint64_t holder = turn.load(std::memory_order_acquire);
+    std::uint64_t holder = turn.load(std::memory_order_acquire);
     if (holder == 0 || holder == number_ + 1ull) return;
     if (spin_until_changed(turn, holder, kRoundsPerLook)) return;
     const std::uint64_t waited = platform::monotonic_ns() - start;
@@ -117,7 +118,11 @@ void SoftwareThread::wait_for_turn() noexcept {
       suspect_context(static_cast<std::uint32_t>(holder - 1));
       continue;
     }
-    if (waited > kTurnNsMax) return;
+    if (waited > kTurnNsMax) {
+      // Else each commit would wait so long. It only keeps the holder from failing, so nothing is wrong when both go on. acquire: as above
+      turn.compare_exchange_strong(holder, 0, std::memory_order_acquire, std::memory_order_relaxed);
+      return;
+    }
     patience.pause(waited);
   }
 }

@@ -16,14 +16,21 @@ enum class UpperAnswer : std::uint8_t {
   kRefused = 3,  // no further try at this level makes sense: as kBusy, and the abort status says do not retry
 };
 
+// What an instance does while instances above use a page that it needs.
+enum class Insists : std::uint8_t {
+  kNo = 0,       // it goes up at once: nobody is failed or waited for
+  kBriefly = 1,  // it waits no longer than for a few small ones
+  kLong = 2,     // also for large ones, where going up would undo what they have done
+};
+
 class Upper {
  public:
   Upper() = default;
   Upper(const Upper &) = delete;
   Upper &operator=(const Upper &) = delete;
   virtual ~Upper() = default;
-  // A line of the page is in U. insists: as Begin's; false: kGranted or kRefused, at once.
-  [[nodiscard]] virtual UpperAnswer ask(storage::PageId page, bool insists) noexcept = 0;
+  // A line of the page is in U. Insists::kNo: kGranted or kRefused, at once.
+  [[nodiscard]] virtual UpperAnswer ask(storage::PageId page, Insists insists) noexcept = 0;
   // seq_cst loads, after line-stamp: is there a snapshot above that may need undo words?
   [[nodiscard]] virtual bool any_pin() noexcept = 0;
   // The smallest line pin; ~0: none.
@@ -36,7 +43,7 @@ class Upper {
 // For a domain without a level above.
 class NobodyAbove : public Upper {
  public:
-  UpperAnswer ask(storage::PageId, bool) noexcept override { return UpperAnswer::kRefused; }
+  UpperAnswer ask(storage::PageId, Insists) noexcept override { return UpperAnswer::kRefused; }
   bool any_pin() noexcept override { return false; }
   std::uint64_t oldest_line_pin() noexcept override { return ~0ull; }
   void suspect(std::uint32_t, std::uint64_t) noexcept override {}

@@ -17,7 +17,7 @@ constexpr const char *kBackoffs[] = {"backoff=none", "backoff=exponential", "bac
 constexpr CrossPolicy kCrosses[] = {CrossPolicy::kAbortLower, CrossPolicy::kAbortUpper, CrossPolicy::kRecallAndWait,
                                     CrossPolicy::kWaitForUpper};
 constexpr const char *kEscalations[] = {
-    "never", "always", "on-capacity", "after-n=1", "after-n=8", "after-wasted-time=50us", "adaptive"};
+    "never", "always", "on-capacity", "after-n=1", "after-n=8", "after-wasted-time=50us", "adaptive", "adaptive-pages"};
 constexpr const char *kCapacities[] = {"unlimited",         "unlimited,spurious=20000", "1KiB/2/64",
                                        "4KiB/2/64,read=12", "32KiB/8/64,nesting=1",     "32KiB/8/64,time=50us"};
 constexpr const char *kGroups[] = {"active=2,waiting=100,bytes=65536,wait=60us", "none",

@@ -159,20 +159,11 @@ void Crew::work_in_thread(workloads::Workload &workload, unsigned process, unsig
 void Crew::publish(const workloads::Workload &workload, ProcessState &process) const {
   std::array<std::uint64_t, static_cast<std::size_t>(SiteTotal::kEnd)> all{};
   for (const SiteReport &one : workload.reports()) {
-    const std::uint64_t values[] = {one.line_commits,
-                                    one.hardware_commits,
-                                    one.page_commits,
-                                    one.line_aborts,
-                                    one.page_aborts,
-                                    one.escalations_capacity,
-                                    one.escalations_needs_pages,
-                                    one.escalations_attempts,
-                                    one.de_escalations,
-                                    one.hardware_conflicts,
-                                    one.hardware_capacity,
-                                    one.hardware_zero,
-                                    one.hardware_explicit,
-                                    one.hardware_other};
+    const std::uint64_t values[] = {
+        one.line_commits,         one.hardware_commits,  one.unlimited_commits,    one.page_commits,
+        one.line_aborts,          one.page_aborts,       one.escalations_capacity, one.escalations_needs_pages,
+        one.escalations_attempts, one.de_escalations,    one.hardware_conflicts,   one.hardware_capacity,
+        one.hardware_zero,        one.hardware_explicit, one.hardware_other};
     static_assert(std::size(values) == static_cast<std::size_t>(SiteTotal::kCauses));
     for (std::size_t i = 0; i < std::size(values); ++i) all[i] += values[i];
     for (std::size_t i = 0; i < kAbortCauseCount; ++i) all[std::size(values) + i] += one.line_aborts_by_cause[i];

@@ -26,6 +26,7 @@ enum class Phase : std::uint32_t { kWaiting, kOpening, kRunning, kStopping };
 enum class SiteTotal : std::uint8_t {
   kLineCommits,  // those of RTM among them
   kHardwareCommits,
+  kUnlimitedCommits,
   kPageCommits,
   kLineAborts,
   kPageAborts,

@@ -176,7 +176,8 @@ void add_levels(const Crew &crew, const Counters &counters, Json *document) {
   (*document)["escalations"] = {{"capacity", crew.total(kForCapacity)},
                                 {"needs_pages", crew.total(kForPages)},
                                 {"attempts", crew.total(kForAttempts)},
-                                {"came_down", crew.total(kCameDown)}};
+                                {"came_down", crew.total(kCameDown)},
+                                {"unlimited", crew.total(kUnlimitedCommits)}};
 }
 
 void add_workers(const Crew &crew, Outcome *outcome) {
