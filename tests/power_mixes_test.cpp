@@ -1,7 +1,7 @@
 // tests/power_mixes_test.cpp -- the power is cut while processes work whose options are chosen at random, each its own, and so are those of each
 //                               recovery.
 // Invariants: those of tests/power/judge.h. (6) an instance of a process that reads only what is durable has seen only that.
-// Size:       TMH_POWER_MIXES mixes (default 3; 100 with TMH_LONG), the first one of TMH_SEED, each of the following of the next number: a few
+// Size:       TMH_POWER_MIXES mixes (default 2; 100 with TMH_LONG), the first one of TMH_SEED, each of the following of the next number: a few
 //             seconds each. A finding saves its journal: TMH_POWER_JOURNAL, _CUT and _IMAGE repeat it, with the mix's TMH_SEED.
 #include <gtest/gtest.h>
 
@@ -81,7 +81,7 @@ TEST(PowerMixesTest, EveryImageRecoversToAPrefixWithAllThatWasAcknowledged) {
     EXPECT_EQ(result.tally.first_finding, "");
     return;
   }
-  const std::uint64_t usual = environment_number("TMH_LONG", 0) != 0 ? 100 : 3;
+  const std::uint64_t usual = environment_number("TMH_LONG", 0) != 0 ? 100 : 2;
   const std::uint64_t mixes = environment_number("TMH_POWER_MIXES", usual);
   for (std::uint64_t i = 0; i < mixes && !HasFailure(); ++i) static_cast<void>(play(power_mix(seed() + i), seed() + i));
 }
