@@ -104,7 +104,7 @@ foreach(source ${tmh_tests})
   if(name MATCHES "^libxac_figures_")  # the thesis's programs, each within a minute: 19 s with one neighbour, 37 s with three
     list(APPEND properties PROCESSORS 3)
   endif()
-  if(name MATCHES "^(larger_than_memory|libxac_figures|log_damage|power_cut|power_planted|tool_corpus)_")
+  if(name MATCHES "^(larger_than_memory|libxac_figures|log_damage|power_cut|power_mixes|power_planted|tool_corpus)_")
     list(APPEND properties COST ${TMH_LONG_TEST_COST})
   endif()
   tmh_discover_tests(${name} ${properties})

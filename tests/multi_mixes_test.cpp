@@ -1,7 +1,8 @@
 // tests/multi_mixes_test.cpp -- mixes of options that no other test combines: each process of a domain has its own, chosen at random.
 // Invariants: those of tests/support/workload.h, in every mix, also where segments grow under queries, instances nest, retry, are irrevocable or
 //             are acknowledged in ways of their own, beside checkpoints, archives and backups. (2) what survives all processes and what they
-//             shared is what tests/support/lost.h says. (3) a backup is one moment.
+//             shared is what tests/support/lost.h says. (3) a backup is one moment. (4) the same in volatile hybrid domains in some of whose
+//             processes level 1 is RTM, or plain bodies are; skipped where RTM does not work.
 // Size:       TMH_MIXES mixes (default 4; 100 with TMH_LONG), the first one of TMH_SEED, each of the following of the next number: one to two
 //             seconds each.
 #include <gtest/gtest.h>
@@ -28,6 +29,7 @@
 #include "tests/support/lost.h"
 #include "tests/support/mixes.h"
 #include "tests/support/modes.h"
+#include "tests/support/rtm_table.h"
 #include "tests/support/seed.h"
 #include "tests/support/shared.h"
 #include "tests/support/stalls.h"
@@ -41,12 +43,14 @@ using std::chrono::steady_clock;
 
 constexpr std::uint64_t kPagesAtFirst = 2, kPagesMax = 24;
 constexpr std::uint64_t kEntriesPerLane = 1'000'000;  // address space only
-constexpr std::uint64_t kStepsPerThread = 40, kLanesMax = 64;
+constexpr std::uint64_t kLanesMax = 64;
+constexpr std::uint64_t kEntriesAhead = 500;  // of most steps
 constexpr long kAimNs = 2'000'000;
 constexpr int kRounds = 2;
 
 struct MixState {
   std::atomic<std::uint64_t> attempts, steps;
+  std::atomic<std::uint64_t> hardware_commits;
   std::atomic<std::uint64_t> flushed_ns;  // begin of the last flush() that returned
   std::atomic<std::uint32_t> backups;
   std::array<std::atomic<bool>, kLanesMax> reads_durable_only;  // by lane
@@ -67,9 +71,10 @@ struct Thrown {};
 // One thread of a process.
 class Actor {
  public:
-  Actor(Board *board, const ProcessMix &mix, Lane lane, MixState *state, std::uint64_t seed)
+  Actor(Board *board, const DomainMix &domain, const ProcessMix &mix, Lane lane, MixState *state, std::uint64_t seed)
       : board_(*board),
         mix_(mix),
+        at_pages_one_in_(domain.at_pages_one_in),
         state_(*state),
         random_(seed),
         player_(*board, lane, &state->attempts),
@@ -77,12 +82,17 @@ class Actor {
     player_.note_irrevocable();
     player_.use_default_site(mix.stays_at_lines());
     if (mix.prefers_views) player_.prefer_thread_views();
+    if (mix.plain_sites) player_.use_plain_site();
   }
   [[nodiscard]] bool has_room() noexcept { return player_.lane().has_room(kEntriesPerStep); }
 
   void step() {
     player_.acknowledge(Durability{});
     if (mix_.overrides && pick(3) == 0) player_.acknowledge(pick(2) == 0 ? Durability::kStrict : Durability::kBuffered);
+    player_.lane().touch_ahead(kEntriesAhead);
+    avoids_pages_ = pick(at_pages_one_in_) != 0;
+    player_.avoid_pages(avoids_pages_);
+    if (avoids_pages_) return pick(2) == 0 ? scatter() : workload_.update_step();
     const std::uint64_t dice = pick(40);
     if (dice < 22) return workload_.step();
     if (dice < 29) return scatter();
@@ -110,7 +120,7 @@ class Actor {
   }
   void touch_nested(std::uint64_t count) {
     if (player_.stays_at_lines()) return touch(count, true);
-    switch (pick(3)) {
+    switch (avoids_pages_ ? 1 : pick(3)) {
       case 0:
         return atomically(board_.domain(), [&] { touch(count, true); });
       case 1:
@@ -122,7 +132,7 @@ class Actor {
   // Few cells or many; every attempt does the same.
   void scatter() {
     const std::uint64_t count = pick(5) == 0 ? 30 : 1 + pick(5), body_seed = random_();
-    const bool grows = pick(4) == 0, nests = pick(3) == 0, throws = pick(8) == 0;
+    const bool grows = !avoids_pages_ && pick(4) == 0, nests = pick(3) == 0, throws = !avoids_pages_ && pick(8) == 0;
     try {
       player_.update([&] {
         random_.seed(body_seed);
@@ -209,6 +219,8 @@ class Actor {
 
   Board &board_;
   const ProcessMix &mix_;
+  const std::uint64_t at_pages_one_in_;
+  bool avoids_pages_ = false;
   MixState &state_;
   std::mt19937_64 random_;
   Player player_;
@@ -219,7 +231,7 @@ class Actor {
 // The domain of one mix.
 class MixRun {
  public:
-  explicit MixRun(std::uint64_t seed) : mixes_(seed, why_unavailable(kModes[0]).empty()) {}
+  explicit MixRun(std::uint64_t seed, MixKind kind) : mixes_(seed, why_unavailable(kModes[0]).empty(), kind) {}
 
   void go() {
     std::printf("%s\n", to_string(mixes_.domain()).c_str());
@@ -236,6 +248,8 @@ class MixRun {
     for (int round = 0; round < kRounds && !testing::Test::HasFailure(); ++round) play();
     if (std::filesystem::exists(domain_folder() + ".backup")) look_at_backup();
   }
+  // Of processes that were not killed.
+  [[nodiscard]] std::uint64_t hardware_commits() const { return state_->hardware_commits; }
 
  private:
   struct Process {
@@ -258,7 +272,7 @@ class MixRun {
     }
     for (std::uint64_t deaths = domain.kills ? 1 + mixes_.random(3) : 0; deaths > 0; --deaths) {
       Process &victim = processes[mixes_.random(processes.size())];
-      wait_for_steps(&children, processes, kStepsPerThread);
+      wait_for_steps(&children, processes, domain.steps_per_thread);
       bury(&children, victim);
       start(&children, &recorder, &victim);
     }
@@ -289,8 +303,8 @@ class MixRun {
       try {
         const Lane lane = recorder->open_lane();
         state_->reads_durable_only.at(lane.process() - next_process_) = !mix.options.early_release;
-        Actor actor(&board, mix, lane, &*state_, seed + number);
-        for (std::uint64_t step = 0; step < kStepsPerThread && actor.has_room(); ++step) {
+        Actor actor(&board, mixes_.domain(), mix, lane, &*state_, seed + number);
+        for (std::uint64_t step = 0; step < mixes_.domain().steps_per_thread && actor.has_room(); ++step) {
           actor.step();
           ++state_->steps;
         }
@@ -302,6 +316,7 @@ class MixRun {
     for (std::uint64_t number = 1; number < mix.threads; ++number) threads.emplace_back(act, number);
     act(0);
     for (std::thread &thread : threads) thread.join();
+    state_->hardware_commits += board.hardware_commits();
     board.close();
   }
 
@@ -323,7 +338,7 @@ class MixRun {
     EXPECT_TRUE(end.succeeded() || end.signal == SIGKILL) << to_string(process.mix);
   }
   void massacre(Children *children, const std::vector<Process> &processes) {
-    wait_for_steps(children, processes, 2 * kStepsPerThread * processes.size());
+    wait_for_steps(children, processes, 2 * mixes_.domain().steps_per_thread * processes.size());
     for (const Process &process : processes) children->kill(process.child, SIGKILL);
     for (const Process &process : processes) children->bury(process.child);
     if (mixes_.domain().loses) lose_shared_memory(domain_folder());
@@ -384,13 +399,31 @@ class MixRun {
   std::uint32_t next_process_ = 0;
 };
 
-TEST(MixesTest, HistoriesAreRight) {
+// The number of instances that have committed in RTM.
+std::uint64_t play_mixes(MixKind kind) {
   const std::uint64_t usual = environment_number("TMH_LONG", 0) != 0 ? 100 : 4;
   const std::uint64_t mixes = environment_number("TMH_MIXES", usual);
-  for (std::uint64_t i = 0; i < mixes && !HasFailure(); ++i) {
+  std::uint64_t hardware_commits = 0;
+  // In some mixes level 2 never leaves RTM room.
+  const auto is_enough = [&](std::uint64_t played) {
+    return played >= mixes && (kind != MixKind::kHardware || hardware_commits != 0 || played >= 10 * mixes);
+  };
+  for (std::uint64_t i = 0; !is_enough(i) && !testing::Test::HasFailure(); ++i) {
     std::printf("TMH_SEED=%llu: ", static_cast<unsigned long long>(seed() + i));
-    MixRun(seed() + i).go();
+    MixRun run(seed() + i, kind);
+    run.go();
+    hardware_commits += run.hardware_commits();
   }
+  return hardware_commits;
+}
+
+TEST(MixesTest, HistoriesAreRight) { static_cast<void>(play_mixes(MixKind::kAny)); }
+
+TEST(MixesTest, RtmHistoriesAreRight) {
+  if (const std::string why = why_no_rtm(); !why.empty()) GTEST_SKIP() << why;
+  const std::uint64_t hardware_commits = play_mixes(MixKind::kHardware);
+  std::printf("%llu commits in hardware\n", static_cast<unsigned long long>(hardware_commits));
+  EXPECT_GT(hardware_commits, 0U);
 }
 
 }  // namespace

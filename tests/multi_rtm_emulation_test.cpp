@@ -1,6 +1,7 @@
 // tests/multi_rtm_emulation_test.cpp -- threads and processes under the RTM emulator, and native code beside them.
 // Invariants: (1) increments with a lock fallback add up exactly; (2) native code never sees a part of a commit, also when the committer is
 // killed in it; (3) without stopping the others (1) does not hold: the test can fail.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -215,6 +216,60 @@ TEST_F(MultiRtmEmulation, SleepsLastTheirTime) {
   memory_->stop = 1;
   other.join();
   EXPECT_GE((end.tv_sec - begin.tv_sec) * 1'000'000'000 + end.tv_nsec - begin.tv_nsec, 199'000'000);
+}
+
+// Level 1 in RTM keeps out of pages by not having them in its page table. One that is taken away while a transaction has a line of it does not come
+// back with the next line. The transaction sees that it has gone by lines that it has not read before: of those nothing is known to be stale.
+TEST_F(MultiRtmEmulation, APageThatIsTakenAwayStaysAway) {
+  constexpr int kTimes = 20, kRoundsMax = 5'000;
+  constexpr std::size_t kLooks = 4'000;
+  struct alignas(64) Look {
+    std::atomic<int> round;
+  };
+  const auto looks = std::make_unique<Look[]>(kLooks);
+  tmh::test::prefault(looks.get(), kLooks * sizeof(Look));
+  auto *const page =
+      static_cast<volatile char *>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(page, MAP_FAILED);
+  const int pagemap = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  const auto is_there = [&] {
+    std::uint64_t entry = 0;
+    const auto at = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(page) / 4096 * sizeof entry);
+    EXPECT_EQ(::pread(pagemap, &entry, sizeof entry, at), sizeof entry);
+    return entry >> 63 != 0;
+  };
+  std::atomic<int> begun{0}, taken{0};
+  std::thread taker([&] {
+    for (int round = 1; memory_->stop == 0; ++round) {
+      while (begun < round && memory_->stop == 0) sched_yield();
+      EXPECT_EQ(::madvise(const_cast<char *>(page), 4096, MADV_DONTNEED), 0);
+      for (std::size_t i = 0; i < kLooks; ++i) looks[i].round = round;
+      taken = round;
+    }
+  });
+  int times = 0, brought_back = 0;
+  for (int round = 1; times < kTimes && round <= kRoundsMax; ++round) {
+    page[0] = 1;
+    begun = round;
+    const std::uint32_t status = attempt([&] {
+      (void)page[0];
+      std::size_t look = 0;
+      while (look < kLooks && looks[look].round.load(std::memory_order_relaxed) < round) ++look;
+      if (look == kLooks) tmh::test::rtm_abort<1>();
+      (void)page[64];
+      tmh::test::rtm_abort<2>();
+    });
+    while (taken < round) sched_yield();
+    if (status >> 24 == 1) continue;
+    ++times;
+    brought_back += is_there() ? 1 : 0;
+  }
+  memory_->stop = 1;
+  taker.join();
+  EXPECT_EQ(times, kTimes);
+  EXPECT_EQ(brought_back, 0);
+  ::close(pagemap);
+  ::munmap(const_cast<char *>(page), 4096);
 }
 
 // A server with a thread for each request would run out of areas of memory; what it then starts would be stopped by no commit.

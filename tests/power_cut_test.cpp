@@ -3,12 +3,10 @@
 // Size:       TMH_POWER_CUTS cuts of runs (default 600, shared by the scenarios), and about twice as many of recoveries. TMH_POWER_SEED repeats the choices; the run itself depends on
 //             the scheduler, so a finding saves its journal and prints how to repeat it: TMH_POWER_JOURNAL, _CUT and _IMAGE; a journal alone is cut anew.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <iterator>
 #include <string>
 
@@ -54,13 +52,6 @@ const Scenario kScenarios[] = {
        plan->pace = {};
      }},
 };
-
-std::string save(const Recording &recording) {
-  const std::string file =
-      (std::filesystem::temp_directory_path() / ("tmh-power-" + std::to_string(getpid()) + ".journal")).string();
-  recording.journal->save(file);
-  return file;
-}
 
 void PrintTo(const Scenario &scenario, std::ostream *out) { *out << scenario.name; }
 

@@ -41,6 +41,8 @@ VARIANTS = [
     rtm_tests("thread_history_test"),
     rtm_tests("multi_irrevocable_test", at_pages=True),
     rtm_tests("multi_stalls_test"),
+    rtm_tests("multi_mixes_test")._replace(environment={"TMH_MIXES": "2"}),
+    rtm_tests("multi_mixes_test", "long")._replace(name="multi_mixes_test.long", environment={"TMH_MIXES": "40"}),
     rtm_tests("kill_random_test"),
     rtm_tests("kill_repair_test", "long", at_pages=True),
     rtm_tests("kill_heap_test", "long", at_pages=True),

@@ -63,6 +63,13 @@ TEST(ToolRtmEmulation, KnobsReachTheProgram) {
   EXPECT_EQ(end.out, "100 elided 0\n");
 }
 
+// A knob takes one word, so -- ends the options behind it as well.
+TEST(ToolRtmEmulation, TheProgramsOptionsAreItsOwnBehindAKnob) {
+  const ProgramEnd end = emulated({"--knob", "ways=1", "--knob", "sets=32", "--", "/bin/echo", "--ways", "2"});
+  EXPECT_EQ(end.exit_code, 0) << end.err;
+  EXPECT_EQ(end.out, "--ways 2\n");
+}
+
 TEST(ToolRtmEmulation, WrongKnobsAndProgramsAreRefused) {
   EXPECT_EQ(emulated({"--knob", "ways=none", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "1"}).exit_code, 64);
   EXPECT_EQ(emulated({"--knob", "ways", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "1"}).exit_code, 64);

@@ -321,8 +321,7 @@ class CommandLine {
     sub->add_flag("--stats", rtm_emulate_.stats, "at its end, commits and aborts by cause on standard error");
     sub->add_flag("--native", rtm_emulate_.native, "leave a processor alone that has RTM");
     sub->add_option("--knob", rtm_emulate_.knobs, "NAME=VALUE, see tmh-rtm-emulation(7); may be repeated")
-        ->expected(1)
-        ->take_all()
+        ->allow_extra_args(false)
         ->check([](const std::string &text) {
           const std::size_t equals = text.find('=');
           return equals == std::string::npos || equals == 0 ? text + " is not NAME=VALUE" : std::string();

@@ -11,6 +11,7 @@
 
 #include "platform/rtm_emulation/decode.h"
 #include "platform/rtm_emulation/domain.h"
+#include "platform/rtm_emulation/mappings.h"
 #include "platform/rtm_emulation/pages.h"
 #include "platform/rtm_emulation/patch.h"
 #include "platform/rtm_emulation/publish.h"
@@ -32,6 +33,7 @@ bool has_rtm() noexcept {
 
 void in_child() noexcept {
   forget_thread();
+  forget_mapping_users();
   forget_replacing();
   (void)register_thread();
 }

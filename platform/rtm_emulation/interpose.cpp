@@ -1,6 +1,6 @@
 // platform/rtm_emulation/interpose.cpp -- the few libc functions that the emulator stands before: pthread_create (threads are known before
-// their first instruction), exec (which would lose the stop signal's handler), sigaction and signal (fault signals pass through us), signal masks (fault signals stay deliverable), and sleeps that
-// a stop signal would end.
+// their first instruction), exec (which would lose the stop signal's handler), sigaction and signal (fault signals pass through us), signal
+// masks (fault signals stay deliverable), what takes pages away (mappings.h), and sleeps that a stop signal would end.
 // Contexts:  as the functions of these names.
 #include <dlfcn.h>
 #include <poll.h>
@@ -8,6 +8,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +23,8 @@
 
 #include "platform/rtm_emulation/control.h"
 #include "platform/rtm_emulation/domain.h"
+#include "platform/rtm_emulation/mappings.h"
+#include "platform/rtm_emulation/system.h"
 #include "platform/rtm_emulation/trap.h"
 
 namespace tmh::rtm {
@@ -103,6 +106,28 @@ class MillisecondsLeft {
   bool is_endless_;
   Deadline deadline_;
 };
+
+bool takes_pages_away(int advice) noexcept {
+  constexpr int kDontneedLocked = 24, kGuardInstall = 102;  // Linux 5.18 and 6.13
+  return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE || advice == kDontneedLocked ||
+         advice == kGuardInstall;
+}
+
+// The call itself, not libc's: these come from signal handlers, too, where nothing can be looked up. -1 and errno.
+template <class... Arguments>
+long changed(Call call, Arguments... arguments) noexcept {
+  const long result = system_call(call, arguments...);
+  if (!is_error(result)) return result;
+  errno = static_cast<int>(-result);
+  return -1;
+}
+
+template <class Call>
+long changing(Call call) noexcept {
+  if (!is_running()) return call();
+  const MappingChange change;
+  return call();
+}
 
 // Returns only when the program cannot be run.
 template <class Call>
@@ -247,6 +272,42 @@ TMH_STANDS_BEFORE int execle(const char *path, const char *argument, ...) noexce
   char *const *environment = va_arg(list, char *const *);
   va_end(list);
   return execve(path, arguments.all.data(), environment);
+}
+
+TMH_STANDS_BEFORE int madvise(void *begin, std::size_t bytes, int advice) noexcept {
+  const auto call = [&] {
+    return changed(Call::kMadvise, address_of(begin), bytes, static_cast<std::uint64_t>(advice));
+  };
+  return static_cast<int>(takes_pages_away(advice) ? changing(call) : call());
+}
+
+TMH_STANDS_BEFORE int munmap(void *begin, std::size_t bytes) noexcept {
+  return static_cast<int>(changing([&] { return changed(Call::kMunmap, address_of(begin), bytes); }));
+}
+
+TMH_STANDS_BEFORE void *mmap(void *begin, std::size_t bytes, int protection, int flags, int file,
+                             off_t offset) noexcept {
+  const auto call = [&] {
+    return changed(Call::kMmap, address_of(begin), bytes, static_cast<std::uint64_t>(protection),
+                   static_cast<std::uint64_t>(flags), static_cast<std::uint64_t>(file),
+                   static_cast<std::uint64_t>(offset));
+  };
+  return reinterpret_cast<void *>((flags & MAP_FIXED) != 0 ? changing(call) : call());
+}
+TMH_STANDS_BEFORE void *mmap64(void *begin, std::size_t bytes, int protection, int flags, int file,
+                               off_t offset) noexcept {
+  return mmap(begin, bytes, protection, flags, file, offset);
+}
+
+TMH_STANDS_BEFORE void *mremap(void *from, std::size_t bytes_before, std::size_t bytes, int flags, ...) noexcept {
+  va_list list;
+  va_start(list, flags);
+  const void *const to = (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) != 0 ? va_arg(list, void *) : nullptr;
+  va_end(list);
+  return reinterpret_cast<void *>(changing([&] {
+    return changed(Call::kMremap, address_of(from), bytes_before, bytes, static_cast<std::uint64_t>(flags),
+                   address_of(to));
+  }));
 }
 
 TMH_STANDS_BEFORE int clock_nanosleep(clockid_t clock, int flags, const timespec *time, timespec *left) {

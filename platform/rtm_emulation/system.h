@@ -22,6 +22,7 @@ enum class Call : long {
   kRtSigprocmask = 14,
   kPread = 17,
   kSchedYield = 24,
+  kMremap = 25,
   kMadvise = 28,
   kNanosleep = 35,
   kGetpid = 39,

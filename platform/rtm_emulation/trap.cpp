@@ -362,6 +362,15 @@ void step_back() noexcept {
   if (is_own_slot()) enter_native(t_thread->slot);
 }
 
+bool leave_native_here() noexcept {
+  if (!is_own_slot() || shared().slots[t_thread->slot].running.load(std::memory_order_relaxed) != Running::kNative)
+    return false;  // relaxed: nobody else stores there
+  leave_native(t_thread->slot);
+  return true;
+}
+
+void enter_native_here() noexcept { enter_native(t_thread->slot); }
+
 bool install_handlers() noexcept {
   bool done = true;
   for (const int signal : kOurSignals) {

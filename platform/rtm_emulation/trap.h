@@ -32,6 +32,11 @@ void keep_deliverable(sigset_t *mask) noexcept;
 void step_aside() noexcept;
 void step_back() noexcept;
 
+// The calling thread's slot says safe from here on; false: it has none, or said so before. REQUIRES: its signals are blocked until
+// enter_native_here().
+[[nodiscard]] bool leave_native_here() noexcept;
+void enter_native_here() noexcept;
+
 // How often this thread was stopped: a call that this interrupted is made again.
 [[nodiscard]] std::uint64_t stops_of_thread() noexcept;
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "platform/rtm_emulation/mappings.h"
 #include "platform/rtm_emulation/publish.h"
 
 namespace tmh::rtm {
@@ -48,6 +49,9 @@ void TxMemory::begin(const Knobs &knobs, std::uint32_t slot, Dice *dice) noexcep
   slot_ = slot;
   dice_ = dice;
   ++generation_;
+  ++page_generation_;
+  changes_ = mapping_changes();
+  pages_are_checked_ = true;
   count_ = 0;
   last_ = kLinesMax;
   seq_ = even_seq();
@@ -110,8 +114,7 @@ bool TxMemory::touch(std::uint64_t address, Intent intent, std::uint32_t *line) 
 
 bool TxMemory::add(std::uint64_t address, Intent intent, std::uint32_t table_index, std::uint32_t *line) noexcept {
   if (count_ >= knobs_.read_lines) return fail(Cause::kCapacity);
-  if (!page_allows(address, intent)) return fail(Cause::kPageFault);
-  if (!copy_stable(address, count_)) return false;
+  if (!copy_stable(address, intent, count_)) return false;
   copy_line(current(count_), original(count_));
   lines_[count_] = {address, 0};
   table_[table_index] = generation_ << 20 | count_;
@@ -176,18 +179,22 @@ bool TxMemory::page_allows(std::uint64_t address, Intent intent) noexcept {
   const std::uint64_t page = address / kPageBytes;
   const std::uint64_t bit = intent == Intent::kRead ? 1 : 3;  // what may be written may be read
   const auto entry = static_cast<std::uint32_t>(page % kPageEntries);
-  if (page_numbers_[entry] == page && pages_[entry] >> 2 == generation_ && (pages_[entry] & bit) == bit) return true;
+  if (page_numbers_[entry] == page && pages_[entry] >> 2 == page_generation_ && (pages_[entry] & bit) == bit)
+    return true;
   if (!(intent == Intent::kRead ? is_page_readable(page) : is_page_writable(page, &mappings_))) return false;
   page_numbers_[entry] = page;
-  pages_[entry] = generation_ << 2 | bit;
+  pages_[entry] = page_generation_ << 2 | bit;
   return true;
 }
 
-bool TxMemory::copy_stable(std::uint64_t address, std::uint32_t line) noexcept {
+bool TxMemory::copy_stable(std::uint64_t address, Intent intent, std::uint32_t line) noexcept {
   for (;;) {
     const std::uint32_t seq = even_seq();
+    const MappingsInUse in_use;
     // A snapshot that others have committed over must not see one line more.
-    if (seq != seq_ && !is_valid()) return fail(Cause::kConflict);
+    if (seq != seq_ && !is_valid_in_use(count_)) return fail(Cause::kConflict);
+    note_mapping_changes();
+    if (!page_allows(address, intent)) return fail(Cause::kPageFault);
     if (!try_copy_bytes(original(line), reinterpret_cast<const void *>(address), kLineBytes))
       return fail(Cause::kPageFault);
     std::atomic_thread_fence(std::memory_order_acquire);  // the copy before the second look at seq
@@ -198,13 +205,29 @@ bool TxMemory::copy_stable(std::uint64_t address, std::uint32_t line) noexcept {
   }
 }
 
+void TxMemory::note_mapping_changes() noexcept {
+  if (const std::uint64_t now = mapping_changes(); now != changes_) {
+    changes_ = now;
+    ++page_generation_;
+    pages_are_checked_ = false;
+  }
+}
+
 bool TxMemory::is_valid(std::uint32_t lines) noexcept {
+  const MappingsInUse in_use;
+  return is_valid_in_use(lines);
+}
+
+bool TxMemory::is_valid_in_use(std::uint32_t lines) noexcept {
+  note_mapping_changes();
   for (std::uint32_t line = 0; line < lines; ++line) {
+    if (!pages_are_checked_ && !page_allows(lines_[line].address, Intent::kRead)) return false;
     bool equal = false;
     if (!try_compare_bytes(original(line), reinterpret_cast<const void *>(lines_[line].address), kLineBytes, &equal) ||
         !equal)
       return false;
   }
+  if (lines == count_) pages_are_checked_ = true;
   return true;
 }
 
@@ -262,12 +285,18 @@ bool TxMemory::commit() noexcept {
     return true;
   }
   begin_publication(slot_, knobs_.stop_others != 0 ? Others::kStop : Others::kRunOn);
-  const bool valid = is_valid() && !is_doomed();
-  if (valid && knobs_.commit_delay_us != 0) sleep_ns(std::uint64_t{knobs_.commit_delay_us} * 1000);
-  const bool writable = valid && make_writable();
-  if (writable) publish();
+  const bool done = validate_and_publish();
   end_publication();
-  return writable || fail(valid ? Cause::kPageFault : Cause::kConflict);
+  return done;
+}
+
+bool TxMemory::validate_and_publish() noexcept {
+  const MappingsInUse in_use;
+  if (!is_valid_in_use(count_) || is_doomed()) return fail(Cause::kConflict);
+  if (knobs_.commit_delay_us != 0) sleep_ns(std::uint64_t{knobs_.commit_delay_us} * 1000);
+  if (!make_writable()) return fail(Cause::kPageFault);
+  publish();
+  return true;
 }
 
 }  // namespace tmh::rtm

@@ -4,6 +4,7 @@
 // Invariant: (1) every line was copied while seq was even and did not change. (2) Whenever seq has moved, all lines were compared again before
 //            the transaction saw another one: commits of others are seen at once; native stores at the next fault, budget end or XEND, or earlier
 //            when they hit one of the first lines, where elision keeps its lock.
+//            (3) no access brings a page back that a change of the mappings has taken away (mappings.h).
 // Contexts:  inside the emulator only; SAFE. Faults of the program's memory answer false.
 // Source:    the value validation is NOrec's (Dalessandro, Spear, Scott 2010).
 #pragma once
@@ -53,8 +54,11 @@ class TxMemory {
   [[nodiscard]] bool add(std::uint64_t address, Intent intent, std::uint32_t table_index, std::uint32_t *line) noexcept;
   [[nodiscard]] bool mark_written(std::uint32_t line) noexcept;
   [[nodiscard]] bool page_allows(std::uint64_t address, Intent intent) noexcept;
-  [[nodiscard]] bool copy_stable(std::uint64_t address, std::uint32_t line) noexcept;
+  [[nodiscard]] bool copy_stable(std::uint64_t address, Intent intent, std::uint32_t line) noexcept;
   [[nodiscard]] bool is_valid(std::uint32_t lines) noexcept;
+  // REQUIRES: MappingsInUse.
+  void note_mapping_changes() noexcept;
+  [[nodiscard]] bool is_valid_in_use(std::uint32_t lines) noexcept;
   [[nodiscard]] bool is_valid() noexcept { return is_valid(count_); }
   [[nodiscard]] bool make_writable() noexcept;
   void take_line(std::uint64_t address, Intent intent) noexcept;
@@ -66,14 +70,18 @@ class TxMemory {
   template <class See>
   bool changed_words(See see) noexcept;
   void publish() noexcept;
+  [[nodiscard]] bool validate_and_publish() noexcept;
 
   Line *lines_ = nullptr;
   std::uint8_t *data_ = nullptr;
   std::uint64_t *table_ = nullptr;  // generation << 20 | line; a hash table with linear probing
-  std::uint64_t *pages_ = nullptr;  // direct-mapped: generation << 2 | checked for reading, writing
+  std::uint64_t *pages_ = nullptr;  // direct-mapped: page_generation_ << 2 | checked for reading, writing
   std::uint64_t *page_numbers_ = nullptr;
   std::uint8_t *ways_ = nullptr;  // lines written, per set
   std::uint64_t generation_ = 0;
+  std::uint64_t page_generation_ = 0;  // a new one when mappings have changed: a page may have gone
+  std::uint64_t changes_ = 0;          // mapping_changes() of this one
+  bool pages_are_checked_ = true;      // all lines' pages, in this one
   std::uint32_t count_ = 0;
   std::uint32_t last_ = 0;  // the line touched last
   std::uint32_t seq_ = 0;

@@ -37,16 +37,17 @@ void use_memory_for_images() {
     setenv("TMPDIR", "/dev/shm", 1);  // this process and its children: images need no disk
 }
 
-// A third of them anywhere, a third not between two stores of one data file (most entries are those), a third in the middle of an
-// operation, where sectors and names are open.
+// A quarter of them anywhere, a quarter not between two stores of one data file (most entries are those), a quarter in the middle of an
+// operation, where sectors and names are open, and a quarter behind a checkpoint's write of pages, of which there are few.
 std::vector<Cut> choose_cuts(const std::vector<Entry> &entries, std::uint64_t count, std::uint64_t seed) {
   using platform::DiskOp;
   std::mt19937_64 random(seed);
-  std::vector<std::size_t> others, open;
+  std::vector<std::size_t> others, open, pages;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Entry &entry = entries[i];
     if (entry.is_note() || entry.op() != DiskOp::kHomeWrite) others.push_back(i);
     if (entry.is_note()) continue;
+    if (entry.op() == DiskOp::kWrite && entry.path.find("/tmh.") == std::string_view::npos) pages.push_back(i);
     if (entry.op() == DiskOp::kWrite || entry.op() == DiskOp::kWriteDurable || entry.op() == DiskOp::kSync ||
         entry.op() == DiskOp::kRename || entry.op() == DiskOp::kCreate || entry.op() == DiskOp::kUnlink ||
         entry.op() == DiskOp::kFolderSync)
@@ -55,8 +56,9 @@ std::vector<Cut> choose_cuts(const std::vector<Entry> &entries, std::uint64_t co
   std::vector<Cut> cuts;
   for (std::uint64_t i = 0; i < count; ++i) {
     std::size_t behind = random() % entries.size();
-    if (i % 3 == 1) behind = others[random() % others.size()];
-    if (i % 3 == 2 && !open.empty()) behind = open[random() % open.size()];
+    if (i % 4 == 1) behind = others[random() % others.size()];
+    if (i % 4 == 2 && !open.empty()) behind = open[random() % open.size()];
+    if (i % 4 == 3 && !pages.empty()) behind = pages[random() % pages.size()];
     cuts.push_back({behind, random()});
   }
   std::sort(cuts.begin(), cuts.end(), [](const Cut &a, const Cut &b) { return a.behind < b.behind; });

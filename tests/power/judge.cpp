@@ -49,7 +49,7 @@ std::string follow(World *world, const Promises &promises, Model *model) {
 // Body of the child that opens the image.
 std::string live(const std::string &folder, const Promises &promises, const Model &model, const JudgePlan &plan,
                  std::uint64_t seed, Journal *journal, Report *report) {
-  World world(folder, plan.options, true);
+  World world(folder, plan.mix_of ? plan.mix_of(seed).options : plan.options, true);
   const RecoveryInfo info = world.domain().recovery();
   report->was_clean = info.was_clean;
   report->was_torn = info.tail_was_torn;

@@ -16,11 +16,13 @@
 #include "tests/power/promises.h"
 #include "tests/power/worker.h"
 #include "tests/power/world.h"
+#include "tests/support/mixes.h"
 
 namespace tmh::test::power {
 
 struct JudgePlan {
   DomainOptions options;
+  MixOf mix_of;                   // of each image's options, if set
   std::uint32_t depth = 0;        // recoveries within recoveries
   std::uint32_t cuts_within = 2;  // of each recovery that is recorded
   std::uint64_t further_commits = 3;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <stdexcept>
 #include <system_error>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -20,6 +21,7 @@
 #include "tests/power/judge.h"
 #include "tests/power/promises.h"
 #include "tests/support/shared.h"
+#include "tests/support/stalls.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test::power {
@@ -34,6 +36,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kWorkersEver = 480;  // their stamps have room for so many
+
+// Of one process, at most.
+std::uint32_t threads_of(const RunPlan &plan) noexcept { return plan.mix_of ? 3 : 1; }
 
 struct Job {
   std::string folder;
@@ -58,20 +63,61 @@ std::optional<bool> was_done(const Entry &entry) {
   return file && std::memcmp(now.data(), entry.data.data(), now.size()) == 0;
 }
 
-void work(const Job &job, const std::atomic<bool> &stop, std::atomic<std::uint64_t> *finished) {
-  if (job.plan.record_disk) record_into(job.journal, job.plan.pace);
-  platform::plant(job.plan.planted);
-  auto world = std::make_unique<World>(job.folder, job.plan.options);
-  Worker worker(world.get(), job.journal, job.worker);
-  for (std::uint64_t step = 1; !stop.load() && worker.step(); ++step) {
-    finished->fetch_add(1);
-    if (job.plan.reopen_every == 0 || step % job.plan.reopen_every != 0) continue;
-    world->close();
-    world = std::make_unique<World>(job.folder, job.plan.options);
-    worker.set_world(world.get());
+// One process: it opens the domain again and again.
+class Life {
+ public:
+  Life(const Job &job, const std::atomic<bool> &stop, std::atomic<std::uint64_t> *finished)
+      : job_(job), stop_(stop), finished_(finished), random_(job.worker.seed) {}
+
+  void go() {
+    if (job_.plan.record_disk) record_into(job_.journal, job_.plan.pace);
+    if (job_.plan.stalls) stall_at_steps(job_.worker.seed);
+    platform::plant(job_.plan.planted);
+    std::vector<Worker> workers;  // of threads, which keep their numbers
+    for (std::uint32_t i = 0; i < threads_of(job_.plan); ++i) {
+      WorkerPlan plan = job_.worker;
+      plan.worker += i;
+      plan.seed += i;
+      plan.mixes = static_cast<bool>(job_.plan.mix_of);
+      workers.emplace_back(nullptr, job_.journal, plan);
+    }
+    do {
+      ProcessMix mix;
+      mix.options = job_.plan.options;
+      if (job_.plan.mix_of) mix = job_.plan.mix_of(random_());
+      World world(job_.folder, mix.options, mix.threads > 1);
+      std::vector<std::thread> threads;
+      for (std::uint64_t i = 1; i < mix.threads; ++i)
+        threads.emplace_back([&, i] {
+          try {
+            work(&workers[i], &world, mix);
+          } catch (const std::exception &error) {
+            ADD_FAILURE() << error.what();
+          }
+        });
+      work(workers.data(), &world, mix);
+      for (std::thread &thread : threads) thread.join();
+      world.close();
+    } while (!stop_.load() && !is_full_);
   }
-  world->close();
-}
+
+ private:
+  void work(Worker *worker, World *world, const ProcessMix &mix) {
+    worker->set_world(world, !mix.options.early_release);
+    for (std::uint64_t step = 1; !stop_.load(); ++step) {
+      if (!worker->step()) is_full_ = true;
+      if (is_full_) return;
+      finished_->fetch_add(1);
+      if (job_.plan.reopen_every != 0 && step % job_.plan.reopen_every == 0) return;
+    }
+  }
+
+  const Job &job_;
+  const std::atomic<bool> &stop_;
+  std::atomic<std::uint64_t> *const finished_;
+  std::mt19937_64 random_;
+  std::atomic<bool> is_full_ = false;
+};
 
 }  // namespace
 
@@ -95,20 +141,23 @@ Crowd::~Crowd() = default;
 
 void Crowd::spawn(std::size_t place) {
   Job job{folder_, plan_, journal_, {}};
-  job.worker.worker = next_worker_++;
+  job.worker.worker = next_worker_;
+  next_worker_ += threads_of(plan_);
   job.worker.seed = random_();
   job.worker.only_ledger = plan_.only_ledger;
   if (plan_.archives) job.worker.archive = folder_ + "/archive";
   if (place == 0)
     job.plan.pace.die_one_in = 0;  // somebody lives on: else the next one alone would be nobody's to examine
   child_of_[place] = children_.spawn("worker " + std::to_string(job.worker.worker),
-                                     [job, this] { work(job, *shared_->stop, &*shared_->finished); });
+                                     [job, this] { Life(job, *shared_->stop, &*shared_->finished).go(); });
 }
 
 void Crowd::start() {
   shared_->stop->store(false);
   for (std::size_t place = 0; place < plan_.workers; ++place) spawn(place);
 }
+
+bool Crowd::can_spawn() const noexcept { return next_worker_ + threads_of(plan_) <= kWorkersEver; }
 
 void Crowd::kill(std::size_t place) {
   children_.bury(child_of_[place]);
@@ -131,9 +180,9 @@ bool Crowd::someone_works() {
 
 // Those that killed themselves in the disk hook.
 void Crowd::replace_the_dead() {
-  if (plan_.pace.die_one_in == 0 || next_worker_ >= kWorkersEver) return;
+  if (plan_.pace.die_one_in == 0) return;
   for (std::size_t place = 1; place < plan_.workers; ++place) {
-    if (children_.running(child_of_[place])) continue;
+    if (children_.running(child_of_[place]) || !can_spawn()) continue;
     kill(place);
     spawn(place);
   }
@@ -152,7 +201,7 @@ void Crowd::work_until(std::uint64_t entries) {
     const timespec pause{0, 500'000};
     nanosleep(&pause, nullptr);
     replace_the_dead();
-    if (plan_.kill_every_ms == 0 || Clock::now() < next_kill) continue;
+    if (plan_.kill_every_ms == 0 || Clock::now() < next_kill || !can_spawn()) continue;
     // With deaths in operations the first place is left alone: see spawn().
     const std::size_t spared = plan_.pace.die_one_in != 0 ? 1 : 0;
     const std::size_t victim = spared + random_() % (plan_.workers - spared);
@@ -181,7 +230,7 @@ void Crowd::audit(const std::string &when) {
     platform::plant(plan_.planted);
     Promises promises;
     for (const Entry &entry : journal_->read()) promises.apply(entry);
-    World world(folder_, plan_.options, true);
+    World world(folder_, plan_.mix_of ? plan_.mix_of(random_()).options : plan_.options, true);
     Model model;
     std::vector<std::uint64_t> ids;
     EXPECT_EQ(examine(&world, promises, &model, &ids), "") << when;
@@ -211,6 +260,13 @@ Recording record_run(const RunPlan &plan, std::uint64_t seed) {
   EXPECT_FALSE(journal.overflowed());
   recording.entries = journal.read();
   return recording;
+}
+
+std::string save(const Recording &recording) {
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("tmh-power-" + std::to_string(getpid()) + ".journal")).string();
+  recording.journal->save(file);
+  return file;
 }
 
 Recording load_recording(const std::string &file) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -13,12 +12,14 @@
 #include "tests/power/journal.h"
 #include "tests/power/worker.h"
 #include "tests/support/children.h"
+#include "tests/support/mixes.h"
 
 namespace tmh::test::power {
 
 struct RunPlan {
   DomainOptions options;
-  std::uint32_t workers = 4;
+  MixOf mix_of;  // of each opening, if set: options and threads; what it says of the domain is the same each time
+  std::uint32_t workers = 4;         // processes
   std::uint64_t entries = 30'000;    // of the journal; the run ends there
   std::uint32_t kill_every_ms = 60;  // one worker is killed and replaced about so often; 0: never
   std::uint32_t massacres = 1;       // so often all are killed at once
@@ -26,6 +27,7 @@ struct RunPlan {
   bool only_ledger = false;
   bool archives = false;  // log files are moved to a folder in the domain's folder
   DiskPace pace{300, 0};  // between a fast NVMe drive's write and a SATA one's, so that groups of commits form
+  bool stalls = false;    // workers run in random schedules
   std::uint32_t planted = 0;
   bool record_disk = true;  // false: notes only, at the disk's own pace
 };
@@ -54,6 +56,7 @@ class Crowd {
  private:
   struct Shared;
   void spawn(std::size_t place);
+  [[nodiscard]] bool can_spawn() const noexcept;
   void kill(std::size_t place);
   void replace_the_dead();
 
@@ -75,6 +78,8 @@ struct Recording {
   std::vector<Entry> entries;
 };
 [[nodiscard]] Recording record_run(const RunPlan &plan, std::uint64_t seed);
+// Into a file of its own: its name.
+[[nodiscard]] std::string save(const Recording &recording);
 [[nodiscard]] Recording load_recording(const std::string &file);
 
 }  // namespace tmh::test::power

@@ -50,21 +50,20 @@ bool Worker::step() {
     unless_in_doubt(world_->line_site() == nullptr,
                     [&] { static_cast<void>(world_->domain().archive(plan_.archive)); });
   } else {
-    return update(random(4) != 0);
+    return update(choose_durability());
   }
   return true;
 }
 
-// As atomically(site, strict ? ... : ..., body), with a note of each attempt.
-bool Worker::update_at_lines(const Site &site, bool strict) {
-  detail::Attempts attempts(site, detail::Attempts::Kind::kUpdate,
-                            strict ? Durability::kStrict : Durability::kBuffered);
+// As atomically(site, how, body), with a note of each attempt.
+bool Worker::update_at(const Site &site, Durability how) {
+  detail::Attempts attempts(site, detail::Attempts::Kind::kUpdate, how);
   for (;;) {
     attempts.begin();
     Effects effects;
     bool is_intended = false;
     try {
-      if (world_->g() >= kCommitsMax) {
+      if (read_g() >= kCommitsMax) {
         static_cast<void>(attempts.end());
         return false;
       }
@@ -74,8 +73,7 @@ bool Worker::update_at_lines(const Site &site, bool strict) {
       journal_->note(Note::kIntent, effects.g, encoded.data(), encoded.size());
       is_intended = true;
       const bool committed = attempts.end();
-      const Note note = !committed ? Note::kAborted : strict ? Note::kStrictAck : Note::kBufferedAck;
-      journal_->note(note, effects.g, &effects.id, sizeof effects.id);
+      journal_->note(committed ? acknowledgement(how) : Note::kAborted, effects.g, &effects.id, sizeof effects.id);
       if (committed) return true;
     } catch (const detail::LineAbort &) {
       attempts.unwound();
@@ -87,13 +85,34 @@ bool Worker::update_at_lines(const Site &site, bool strict) {
   }
 }
 
-bool Worker::update(bool strict) {
-  if (const Site *site = world_->line_site(); site != nullptr && !plan_.only_ledger && random(3) != 0)
-    return update_at_lines(*site, strict);
+const Site *Worker::site_of_next() {
+  if (plan_.only_ledger) return nullptr;
+  const std::uint64_t dice = random(6);
+  if (plan_.mixes && dice < 2) return dice == 0 ? &world_->own_site() : &world_->page_site();
+  return dice < 4 ? world_->line_site() : nullptr;
+}
+
+Note Worker::acknowledgement(Durability how) {
+  const Durability as = how == Durability{} ? world_->domain().durability() : how;
+  return as == Durability::kStrict ? Note::kStrictAck : Note::kBufferedAck;
+}
+
+std::uint64_t Worker::read_g() {
+  const std::uint64_t g = world_->g();
+  if (reads_durable_only_) journal_->note(Note::kDurableUpTo, g);
+  return g;
+}
+
+bool Worker::update(Durability how) {
+  const Site *site = site_of_next();
+  return site != nullptr ? update_at(*site, how) : update_at_pages(how);
+}
+
+bool Worker::update_at_pages(Durability how) {
   tmh::Domain &domain = world_->domain();
   for (std::uint64_t attempt = 0;; ++attempt) {
     domain.begin();
-    if (world_->g() >= kCommitsMax) {
+    if (read_g() >= kCommitsMax) {
       domain.abort();
       return false;
     }
@@ -113,15 +132,15 @@ bool Worker::update(bool strict) {
     journal_->note(Note::kIntent, effects.g, encoded.data(), encoded.size());
     Status status{};
     try {
-      status = strict ? domain.end() : domain.end(Durability::kBuffered);
+      status = how == Durability{} ? domain.end() : domain.end(how);
     } catch (const Error &) {
       if (plan_.errors_abort) journal_->note(Note::kAborted, effects.g, &effects.id, sizeof effects.id);
       throw;
     }
-    const Note note = status != Status::kCommitted ? Note::kAborted : strict ? Note::kStrictAck : Note::kBufferedAck;
-    journal_->note(note, effects.g, &effects.id, sizeof effects.id);
-    plan_.first_words = status == Status::kCommitted ? 0 : plan_.first_words;
-    if (status == Status::kCommitted) return true;
+    const bool committed = status == Status::kCommitted;
+    journal_->note(committed ? acknowledgement(how) : Note::kAborted, effects.g, &effects.id, sizeof effects.id);
+    if (committed) plan_.first_words = 0;
+    if (committed) return true;
     domain.backoff();
   }
 }
@@ -202,16 +221,29 @@ void Worker::add_late_page(Effects *effects) {
   for (int i = 0; i < 4; ++i) store(effects, segment, random(kLatePages * kWordsPerPage), random_());
 }
 
+Durability Worker::choose_durability() {
+  if (plan_.mixes && random(3) == 0) return Durability{};
+  return random(4) != 0 ? Durability::kStrict : Durability::kBuffered;
+}
+
 // A reader of a strict domain is told only what is durable.
 void Worker::read_only() {
   tmh::Domain &domain = world_->domain();
   std::uint64_t g = 0;
-  if (random(2) == 0) {
-    g = tmh::query(domain, [&] { return world_->g(); });
-  } else {
-    g = tmh::atomically(domain, [&] { return world_->g(); });
+  switch (random(plan_.mixes ? 4 : 2)) {
+    case 0:
+      g = tmh::query(domain, [&] { return read_g(); });
+      break;
+    case 1:
+      g = tmh::atomically(domain, [&] { return read_g(); });
+      break;
+    case 2:
+      g = tmh::query(world_->own_site(), [&] { return read_g(); });
+      break;
+    default:
+      g = tmh::atomically(world_->own_site(), [&] { return read_g(); });
   }
-  journal_->note(Note::kDurableUpTo, g);
+  if (domain.durability() == Durability::kStrict) journal_->note(Note::kDurableUpTo, g);
 }
 
 void Worker::flush() {

@@ -19,7 +19,9 @@ struct WorkerPlan {
   bool only_ledger = false;
   std::uint32_t first_words = 0;
   bool explicit_checkpoints = true;
-  std::string archive;        // folder for log files; empty: they are not archived
+  std::string archive;  // folder for log files; empty: they are not archived
+  // Instances begin at random kinds of sites, and are acknowledged in random ways, one of which is the domain's own.
+  bool mixes = false;
   bool errors_abort = false;  // an end() that throws promises that nothing of the transaction will ever be seen
 };
 
@@ -28,13 +30,24 @@ class Worker {
   Worker(World *world, Journal *journal, const WorkerPlan &plan);
   // One random thing. False: the world or the journal is full.
   bool step();
-  // One update, strict or not; runs until it has committed. False: the world is full.
-  bool update(bool strict);
+  // One update; runs until it has committed. False: the world is full.
+  bool update(bool strict) { return update(strict ? Durability::kStrict : Durability::kBuffered); }
+  bool update(Durability how);
   [[nodiscard]] std::uint64_t attempts() const noexcept { return attempt_; }
-  void set_world(World *world) noexcept { world_ = world; }
+  // reads_durable_only: as it was opened. What an instance sees is durable then, whatever becomes of it.
+  void set_world(World *world, bool reads_durable_only) noexcept {
+    world_ = world;
+    reads_durable_only_ = reads_durable_only;
+  }
 
  private:
-  [[nodiscard]] bool update_at_lines(const Site &site, bool strict);
+  [[nodiscard]] bool update_at(const Site &site, Durability how);
+  [[nodiscard]] bool update_at_pages(Durability how);
+  [[nodiscard]] const Site *site_of_next();  // null: of none
+  [[nodiscard]] Durability choose_durability();
+  [[nodiscard]] Note acknowledgement(Durability how);
+  // Inside an instance.
+  [[nodiscard]] std::uint64_t read_g();
   [[nodiscard]] Effects choose_effects();
   [[nodiscard]] Effects choose_small_effects();
   [[nodiscard]] Effects new_effects();
@@ -54,6 +67,7 @@ class Worker {
   WorkerPlan plan_;
   std::mt19937_64 random_;
   std::uint64_t attempt_;
+  bool reads_durable_only_ = false;
 };
 
 }  // namespace tmh::test::power

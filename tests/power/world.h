@@ -33,6 +33,9 @@ class World {
   [[nodiscard]] std::uint64_t *words(std::uint32_t segment);
   // The same for code that may run at level 1.
   [[nodiscard]] tmh::field<std::uint64_t> *cells(std::uint32_t segment);
+  // Of instrumented bodies. With the process's own escalation; at level 2 alone, in a thread's view if there is one.
+  [[nodiscard]] const tmh::Site &own_site() const noexcept { return *own_site_; }
+  [[nodiscard]] const tmh::Site &page_site() const noexcept { return *page_site_; }
   // In a hybrid domain: its instances begin at level 1. Else null.
   [[nodiscard]] const tmh::Site *line_site() const noexcept { return line_site_ ? &*line_site_ : nullptr; }
   [[nodiscard]] tmh::Segment &raw(std::uint32_t segment);
@@ -53,7 +56,7 @@ class World {
   tmh::Segment raw_[kRawSegments];
   tmh::Segment heap_;
   Lists *lists_ = nullptr;
-  std::optional<tmh::Site> line_site_;
+  std::optional<tmh::Site> line_site_, own_site_, page_site_;
 };
 
 // Inside an instance or query: compares the world with the model; one clause per finding, empty when all is right.

@@ -15,13 +15,21 @@ Board::Board(const std::string &folder, const DomainOptions &options)
       adaptive_site_(domain_, "adaptive", "adaptive"),
       only_lines_site_(domain_, "only lines", "never"),
       page_site_(domain_, "pages", "always", BodyKind::kInstrumented),
-      default_site_(domain_, "default", {}, BodyKind::kInstrumented) {
+      default_site_(domain_, "default", {}, BodyKind::kInstrumented),
+      plain_site_(domain_, "plain", "adaptive", BodyKind::kPlain) {
   SegmentOptions segment;
   segment.layout = Layout::kRaw;
   segment.size_bytes = (kPages + 1) / 2 * kPageBytes;
   segment.max_bytes = segment.size_bytes;
   segments_[0] = domain_.map("board0.raw", segment);
   segments_[1] = domain_.map("board1.raw", segment);
+}
+
+std::uint64_t Board::hardware_commits() const {
+  std::uint64_t commits = 0;
+  for (const Site *site : {&line_site_, &adaptive_site_, &only_lines_site_, &page_site_, &default_site_, &plain_site_})
+    commits += site->report().hardware_commits;
+  return commits;
 }
 
 Slot *Board::slot(history::Cell cell) const noexcept {
@@ -41,6 +49,7 @@ const Site *Player::site_of_next() {
     stays_at_lines_ = default_stays_at_lines_;
     return &board_.default_site();
   }
+  if (uses_plain_site_ && random_() % 2 == 0) return &board_.plain_site();
   if (where_ == PlaysAt::kOnlyLines) return &board_.only_lines_site();
   if (board_.is_hybrid() && where_ != PlaysAt::kOnlyPages) {
     const auto choice = where_ == PlaysAt::kFirstLines ? 0 : random_() % 8;

@@ -43,7 +43,10 @@ class Board {
   [[nodiscard]] const Site &only_lines_site() const noexcept { return only_lines_site_; }
   [[nodiscard]] const Site &page_site() const noexcept { return page_site_; }
   [[nodiscard]] const Site &default_site() const noexcept { return default_site_; }
+  [[nodiscard]] const Site &plain_site() const noexcept { return plain_site_; }
   [[nodiscard]] Slot *slot(history::Cell cell) const noexcept;
+  // Of this process, at its sites.
+  [[nodiscard]] std::uint64_t hardware_commits() const;
   // Cells from kCells on: of its page 0, then of page 1, ...
   void add(const Segment &more) { more_ = more; }
   [[nodiscard]] const Segment &more() const noexcept { return more_; }
@@ -52,7 +55,7 @@ class Board {
  private:
   Levels levels_;
   Domain domain_;
-  Site line_site_, adaptive_site_, only_lines_site_, page_site_, default_site_;
+  Site line_site_, adaptive_site_, only_lines_site_, page_site_, default_site_, plain_site_;
   Segment segments_[2], more_;
 };
 
@@ -86,7 +89,7 @@ class Player {
 
   // Of the running instance, which from here on must commit. Nothing where that may not leave level 1.
   void become_irrevocable() {
-    if (stays_at_lines_) return;
+    if (stays_at_lines_ || avoids_pages_) return;
     if (notes_irrevocable_) lane_.ran_at(history::RanAt::kIrrevocably);
     tmh::become_irrevocable();
     must_commit_ = true;
@@ -99,6 +102,11 @@ class Player {
 
   // Of the following instances: how they are acknowledged; unset: as the domain is.
   void acknowledge(Durability durability) noexcept { durability_ = durability; }
+  // The following instances become irrevocable no more, and run at sites.
+  void avoid_pages(bool avoids) noexcept {
+    avoids_pages_ = avoids;
+    where_ = avoids ? PlaysAt::kFirstLines : PlaysAt::kAnywhere;
+  }
   // The history tells which instances are irrevocable.
   void note_irrevocable() noexcept { notes_irrevocable_ = true; }
   // Sites of the domain's own escalation are used, too. `stays_at_lines`: these never leave level 1.
@@ -106,7 +114,9 @@ class Player {
     uses_default_site_ = true;
     default_stays_at_lines_ = stays_at_lines;
   }
-  // The running instance is one of them.
+  // So is one whose bodies are plain.
+  void use_plain_site() noexcept { uses_plain_site_ = true; }
+  // The running instance is one that stays there.
   [[nodiscard]] bool stays_at_lines() const noexcept { return stays_at_lines_; }
 
   // Instances that aborted without having given up.
@@ -140,6 +150,7 @@ class Player {
   bool must_commit_ = false;
   Durability durability_ = Durability{};
   bool notes_irrevocable_ = false, uses_default_site_ = false, default_stays_at_lines_ = false, stays_at_lines_ = false;
+  bool uses_plain_site_ = false, avoids_pages_ = false;
 };
 
 // As atomically(site, body) or query(site, body), until it commits or gives up; each attempt is recorded from before its begin.

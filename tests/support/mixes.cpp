@@ -23,6 +23,8 @@ constexpr const char *kCapacities[] = {"unlimited",         "unlimited,spurious=
 constexpr const char *kGroups[] = {"active=2,waiting=100,bytes=65536,wait=60us", "none",
                                    "active=1,waiting=50,bytes=4096,wait=200us",
                                    "active=2,waiting=100,bytes=65536,wait=1000us"};
+constexpr LineChoice kLines[] = {LineChoice::kAuto, LineChoice::kSoftware, LineChoice::kRtm, LineChoice::kRtm};
+constexpr std::uint64_t kAtPagesOneIn[] = {8, 40, 200, 1000};
 constexpr ThreadViewUse kViews[] = {ThreadViewUse::kAuto, ThreadViewUse::kAlways, ThreadViewUse::kNever};
 constexpr Durability kDurabilities[] = {Durability::kNone, Durability::kBuffered, Durability::kStrict};
 
@@ -34,11 +36,20 @@ const Value &one_of(Random &random, const Value (&values)[kCount]) {
 
 }  // namespace
 
-Mixes::Mixes(std::uint64_t seed, bool kernel_tracking) : random_(seed), kernel_tracking_(kernel_tracking) {
+Mixes::Mixes(std::uint64_t seed, bool kernel_tracking, MixKind kind)
+    : random_(seed), kernel_tracking_(kernel_tracking), kind_(kind) {
   DomainOptions &options = domain_.options;
   options.levels = one_in(random_, 4) ? Levels::kPage : Levels::kHybrid;
   options.detection = options.levels == Levels::kPage && one_in(random_, 3) ? Detection::kEager : Detection::kLazy;
   options.durability = one_of(random_, kDurabilities);
+  if (kind_ == MixKind::kDurable && options.durability == Durability::kNone) options.durability = Durability::kStrict;
+  if (kind_ == MixKind::kHardware) {
+    options.levels = Levels::kHybrid;
+    options.detection = Detection::kLazy;
+    options.durability = Durability::kNone;
+    domain_.at_pages_one_in = one_of(random_, kAtPagesOneIn);
+    domain_.steps_per_thread = domain_.at_pages_one_in < 10 ? 100 : 300;  // those at lines are small
+  }
   options.log_file_bytes = 1u << 20;
   options.keep_log = one_in(random_, 4);
   domain_.processes = 2 + random(3);
@@ -58,6 +69,8 @@ ProcessMix Mixes::process() {
   options.cross = one_of(random_, kCrosses);
   options.escalation = one_of(random_, kEscalations);
   options.capacity = mix.stays_at_lines() ? kCapacities[0] : one_of(random_, kCapacities);
+  // A thread's first instance may be held at every access, and a site that escalates for capacity alone then never ends.
+  if (domain_.stalls && options.capacity.find("time=") != std::string::npos) options.capacity = kCapacities[0];
   options.thread_views = one_of(random_, kViews);
   options.group_commit = one_of(random_, kGroups);
   options.early_release = one_in(random_, 2);
@@ -68,7 +81,15 @@ ProcessMix Mixes::process() {
   mix.threads = one_in(random_, 2) ? 1 : 2 + random(2);
   mix.overrides = one_in(random_, 2);
   mix.prefers_views = one_in(random_, 2);
+  if (kind_ == MixKind::kHardware) use_hardware(&mix);
   return mix;
+}
+
+void Mixes::use_hardware(ProcessMix *mix) {
+  mix->options.line = one_of(random_, kLines);
+  mix->plain_sites = one_in(random_, 2);
+  // What RTM cannot do, such as a throw, is an error where it may not leave level 1.
+  if (mix->options.line == LineChoice::kRtm && mix->stays_at_lines()) mix->options.escalation = "on-capacity";
 }
 
 std::string Mixes::policy(Random &random) {
@@ -79,7 +100,8 @@ std::string to_string(const DomainMix &mix) {
   const DomainOptions &options = mix.options;
   return std::string(to_string(options.levels)) + " " + to_string(options.detection) + " " +
          to_string(options.durability) + (options.keep_log ? " keep_log" : "") + (mix.stalls ? " stalls" : "") +
-         (mix.kills ? " kills" : "") + (mix.massacres ? " massacres" : "") + (mix.loses ? " loses" : "");
+         (mix.kills ? " kills" : "") + (mix.massacres ? " massacres" : "") + (mix.loses ? " loses" : "") +
+         (mix.at_pages_one_in == 1 ? "" : " at_pages=1/" + std::to_string(mix.at_pages_one_in));
 }
 
 std::string to_string(const ProcessMix &mix) {
@@ -90,7 +112,8 @@ std::string to_string(const ProcessMix &mix) {
          (options.early_release ? "" : " early_release=false") +
          " checkpoint=" + std::to_string(options.checkpoint_bytes) + "/" +
          std::to_string(options.checkpoint_interval_ms) + "ms flush=" + std::to_string(options.flush_interval_ms) +
-         "ms threads=" + std::to_string(mix.threads) + (mix.overrides ? " overrides" : "");
+         "ms threads=" + std::to_string(mix.threads) + (mix.overrides ? " overrides" : "") +
+         " line=" + to_string(options.line) + (mix.plain_sites ? " plain" : "");
 }
 
 }  // namespace tmh::test

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 
@@ -12,11 +13,12 @@ namespace tmh::test {
 
 struct DomainMix {
   DomainOptions options;  // what all processes share
-  std::uint64_t processes = 2;
-  bool stalls = false;     // in random schedules (stalls.h)
-  bool kills = false;      // processes die one by one
-  bool massacres = false;  // all at once
-  bool loses = false;      // ... and what they shared goes with them
+  std::uint64_t processes = 2, steps_per_thread = 40;
+  bool stalls = false;                // in random schedules (stalls.h)
+  bool kills = false;                 // processes die one by one
+  bool massacres = false;             // all at once
+  bool loses = false;                 // ... and what they shared goes with them
+  std::uint64_t at_pages_one_in = 1;  // the other steps need no level 2: RTM runs only while nobody is there
 };
 
 struct ProcessMix {
@@ -24,23 +26,39 @@ struct ProcessMix {
   std::uint64_t threads = 1;
   bool overrides = false;  // instances are acknowledged in ways of their own
   bool prefers_views = false;
+  bool plain_sites = false;  // some of its bodies are plain: in RTM, or at level 2 where options.line says software
   [[nodiscard]] bool stays_at_lines() const { return options.escalation == "never"; }
 };
+
+enum class MixKind : std::uint8_t {
+  kAny,       // level 1 in software, or none
+  kHardware,  // in RTM, in some processes; the domain is what that needs
+  kDurable,   // as kAny
+};
+
+// Of one opening, by a number drawn for it.
+using MixOf = std::function<ProcessMix(std::uint64_t seed)>;
 
 class Mixes {
  public:
   // kernel_tracking: works here.
-  Mixes(std::uint64_t seed, bool kernel_tracking);
+  Mixes(std::uint64_t seed, bool kernel_tracking, MixKind kind = MixKind::kAny);
   [[nodiscard]] const DomainMix &domain() const noexcept { return domain_; }
-  [[nodiscard]] ProcessMix process();  // another one each time
+  [[nodiscard]] ProcessMix process();                       // another one each time
+  [[nodiscard]] ProcessMix process(std::uint64_t number) {  // the same for the same number
+    random_.seed(number);
+    return process();
+  }
   // Some policy, for Domain::set_policy().
   [[nodiscard]] static std::string policy(std::mt19937_64 &random);
   [[nodiscard]] std::uint64_t random(std::uint64_t below) { return random_() % below; }
   [[nodiscard]] std::uint64_t seed() { return random_(); }
 
  private:
+  void use_hardware(ProcessMix *mix);
   std::mt19937_64 random_;
   const bool kernel_tracking_;
+  const MixKind kind_;
   DomainMix domain_;
 };
 

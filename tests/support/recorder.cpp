@@ -1,6 +1,8 @@
 // tests/support/recorder.cpp -- appending to lanes, and reading them back as a history.
 #include "tests/support/recorder.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <ctime>
 #include <stdexcept>
@@ -21,6 +23,14 @@ Lane::Lane(LaneHeader *header, std::uint64_t entries_max, std::uint32_t process)
 
 bool Lane::has_room(std::uint64_t entries) const noexcept {
   return header_->entry_count.load(std::memory_order_relaxed) + entries <= entries_max_;  // relaxed: only we write it
+}
+
+void Lane::touch_ahead(std::uint64_t entries) const noexcept {
+  const std::uint64_t count = header_->entry_count.load(std::memory_order_relaxed);
+  constexpr std::uintptr_t kPageBytes = 4096;
+  const auto from = reinterpret_cast<std::uintptr_t>(entries_ + count) / kPageBytes * kPageBytes;
+  const auto to = reinterpret_cast<std::uintptr_t>(entries_ + std::min(count + entries, entries_max_));
+  madvise(reinterpret_cast<void *>(from), to - from, MADV_POPULATE_WRITE);
 }
 
 void Lane::append(const Entry &entry) {

@@ -56,6 +56,8 @@ class Lane {
   [[nodiscard]] history::Value fresh_value() noexcept { return history::unique_value(process_, ++last_counter_); }
   // Room for an instance of about this many entries? Workloads stop when there is none.
   [[nodiscard]] bool has_room(std::uint64_t entries) const noexcept;
+  // So that RTM need not: an instance would abort there.
+  void touch_ahead(std::uint64_t entries) const noexcept;
   // REQUIRES: it outlives the lane and its copies.
   void tell(Witness *witness) noexcept { witness_ = witness; }
 
