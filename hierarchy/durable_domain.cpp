@@ -145,11 +145,18 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   // A backup's; the folder's own files are never shorter than what the log names.
   if (!options.log_folder.empty())
     how.grow = [this](std::uint32_t segment, std::uint64_t size_bytes) { return grow(segment, size_bytes); };
+  how.was_in_use = memory_.had_life() && checkpoint_file_.current().is_clean == 0;
+  const bool is_restoration = how.until_lsn != ~0ull || how.until_time_ns != ~0ull || !how.log_folder.empty();
+  // Of a backup, or a copy of a closed domain. Who is cut may begin again: nobody has lived here yet.
+  if (is_restoration && !how.was_in_use)
+    if (const Errc error = memory_.tell_life(false); error != Errc::kOk) return error;
   storage::RecoveryReport report;
   if (const Errc error = storage::recover(memory_.folder(), memory_.control(), &checkpoint_file_, how, &report);
       error != Errc::kOk)
     return error;
   step(Step::kRecoveryReplayed);
+  if (is_restoration && !how.was_in_use)
+    if (const Errc error = memory_.tell_life(true); error != Errc::kOk) return error;
   const std::uint64_t salvaged = recovery_.salvaged;
   recovery_ = to_info(report);
   recovery_.salvaged = salvaged;

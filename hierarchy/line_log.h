@@ -43,6 +43,10 @@ class LineLog final : public line::RedoLog, public page::LowerLog {
                             std::vector<page::LowerCommit> *commits) noexcept override;
   void forget(std::uint64_t line) noexcept override { line::forget_redo(lines_, line); }
   [[nodiscard]] bool is_home(std::uint64_t line) noexcept override;
+  // A ring of commits of one word takes half as much again in the log, and an attempt half a ring.
+  [[nodiscard]] std::uint64_t reserved_bytes_max() const noexcept override {
+    return lines_.contexts_high() * 4 * line::kRedoBytes;
+  }
 
  private:
   [[nodiscard]] bool is_owner_gone(const line::LineContextV1 &context) const noexcept;

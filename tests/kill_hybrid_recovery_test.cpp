@@ -2,11 +2,14 @@
 // the log and checkpoints; the next open finds a prefix with all that was acknowledged.
 // Invariants: (1) every word is as the last recovered commit left it: nothing of a later one, all of the earlier ones. (2) strict commits
 //             that returned are there, also when shared memory is lost. (3) buffered ones that returned are there when it is not.
+//             (4) a damaged word of the log's shared memory makes no log files without end.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +20,10 @@
 #include <tmh/tmh.hpp>
 
 #include "levels/storage/log_state.h"
+#include "platform/disk.h"
 #include "platform/steps.h"
 #include "tests/support/children.h"
+#include "tests/support/code_of.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
@@ -137,6 +142,65 @@ TEST(KillBesideOthersTest, RoomInTheLogThatTheDeadHadReservedIsGivenBack) {
     table.domain.flush();
     ASSERT_EQ(reserved_in_log(path), 0U) << "after a death at " << platform::step_name(static_cast<Step>(step));
   }
+}
+
+// So many log files may be made with little in them; then the disk is said to be full.
+constexpr int kFilesEnough = 300;
+std::atomic<int> g_files_left;
+
+int refuse_endless_files(const platform::DiskEvent &event) {
+  if (event.op != platform::DiskOp::kRename || std::strstr(event.path2, "/tmh.log.0") == nullptr) return 0;
+  return g_files_left-- > 0 ? 0 : ENOSPC;
+}
+
+void damage_log_state(const std::string &path, std::size_t at) {
+  const int fd = ::open((path + "/tmh.log.state").c_str(), O_WRONLY | O_CLOEXEC);
+  const std::uint64_t value = 1ull << 40;
+  EXPECT_EQ(pwrite(fd, &value, sizeof value, static_cast<off_t>(at)), static_cast<ssize_t>(sizeof value));
+  ::close(fd);
+}
+
+class DamagedLogStateTest : public testing::Test {
+ protected:
+  DamagedLogStateTest() {
+    g_files_left = kFilesEnough;
+    platform::set_disk_hook(refuse_endless_files);
+  }
+  ~DamagedLogStateTest() override { platform::set_disk_hook(nullptr); }
+  const TempFolder folder_;  // on disk: nobody's memory is at risk
+  const std::string path_ = folder_ / "domain";
+};
+
+// Each page that may be reserved for is a version slot's or a ring's.
+TEST_F(DamagedLogStateTest, BytesThatNobodyCanHaveReservedAreDropped) {
+  const Table table(path_, Durability::kStrict);
+  const Site lines(table.domain, "lines", "on-capacity"), pages(table.domain, "pages", "always");
+  std::uint64_t i = 0;
+  for (const Site *site : {&lines, &pages}) {
+    damage_log_state(path_, offsetof(storage::LogState, pending_bytes));
+    EXPECT_NO_THROW(atomically(*site, [&] { store(table, i + 1); }));
+    ++i;
+  }
+  EXPECT_GT(g_files_left, 0);
+  query(table.domain, [&] { expect_prefix(table, i); });
+}
+
+TEST_F(DamagedLogStateTest, NoCommitEndsWhereTheLogCannotReach) {
+  DomainOptions options = options_of(Durability::kStrict);
+  options.levels = Levels::kPage;
+  const auto open = [&](const auto &body) {
+    const Domain domain = Domain::open(path_, options);
+    const Segment segment = domain.map("a.db", raw_pages(kPages));
+    body([&](std::uint64_t value) { atomically(domain, [&] { word_of(segment, 1) = value; }); });
+    query(domain, [&] { EXPECT_EQ(word_of(segment, 1), 1U); });
+  };
+  open([&](const auto &store) {
+    store(1);
+    for (const std::size_t at : {0U, 8U}) damage_log_state(path_, offsetof(storage::LogState, append_lsn) + at);
+    EXPECT_EQ(code_of([&] { store(2); }), Errc::kCorrupt);
+    EXPECT_GT(g_files_left, 0);
+  });
+  open([](const auto &store) { store(1); });
 }
 
 // An attempt that fails behind the reservation has given it back, once: its process's death gives back nothing more.

@@ -330,7 +330,11 @@ TEST_F(Tool, DumpReadsFromWhereverThereAreFiles) {
 }
 
 TEST_F(Tool, ZerosInFrontOfANumberMakeItNoOctalOne) {
-  in_domain(domain(), durable_options(), Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 100); });
+  const std::string base = folder_ / "base";
+  in_domain(domain(), durable_options(), Ending::kKilled, [&](const Domain &d, const Segment &s) {
+    d.backup(base);
+    commit(d, s, 100);
+  });
   const std::vector<json> lines = lines_of(tmh({"log", "dump", domain(), "--json"}).out);
   const auto in_octal = [](std::uint64_t lsn) {  // digits that would do
     return std::to_string(lsn).find_first_of("89") == std::string::npos;
@@ -339,7 +343,7 @@ TEST_F(Tool, ZerosInFrontOfANumberMakeItNoOctalOne) {
                                    [&](const json &line) { return in_octal(line.value("end", std::uint64_t{8})); });
   ASSERT_NE(wanted, lines.end());
   const std::string lsn = "000" + std::to_string((*wanted)["end"].get<std::uint64_t>());
-  EXPECT_EQ(tmh_json({"recover", domain(), "--until-lsn", lsn})["last_stamp"], (*wanted)["stamp"]);
+  EXPECT_EQ(tmh_json({"recover", base, "--logs", domain(), "--until-lsn", lsn})["last_stamp"], (*wanted)["stamp"]);
   EXPECT_EQ(tmh({"log", "dump", domain(), "--from", "0"}).exit_code, 0);
   for (const Words &words : {Words{"recover", domain(), "--threads", "0x1"}, {"recover", domain(), "--threads", "+1"}})
     EXPECT_EQ(tmh(words).exit_code, 64) << ::testing::PrintToString(words);
@@ -380,6 +384,29 @@ TEST_F(Tool, RecoverStopsAtAnLsnOrATime) {
   expect_refused({"recover", other, "--until-lsn", "4095"}, "kBadArgument", 3);
   expect_refused({"recover", other, "--logs", folder_ / "nowhere"}, "kIo", 3);
   EXPECT_EQ(tmh_json({"recover", other, "--logs", domain(), "--until-time", seconds})["transactions"], 40);
+}
+
+// Their own data files may hold all that their log does; a copy made before does not.
+TEST_F(Tool, RecoverRefusesEarlierMomentsOfWhatWasNotClosed) {
+  for (const Ending ending : {Ending::kKilled, Ending::kPowerCut}) {
+    const std::string live = folder_ / (ending == Ending::kKilled ? "killed" : "cut"), base = live + ".base";
+    in_domain(live, durable_options(), ending, [&](const Domain &d, const Segment &s) {
+      d.backup(base);
+      commit(d, s, 50);
+    });
+    const std::vector<json> lines = lines_of(tmh({"log", "dump", live, "--json"}).out);
+    ASSERT_EQ(lines.size(), 51U);
+    const std::string fortieth = std::to_string(lines[39]["end"].get<std::uint64_t>());
+    expect_refused({"recover", live, "--until-lsn", fortieth}, "kBadArgument", 3);
+    expect_refused({"recover", live, "--until-lsn", fortieth, "--logs", live}, "kBadArgument", 3);
+    EXPECT_EQ(tmh_json({"recover", base, "--logs", live, "--until-lsn", fortieth})["transactions"], 40);
+    for (const bool is_live : {true, false}) {
+      in_domain(is_live ? live : base, {}, Ending::kClosed, [&](const Domain &, const Segment &s) {
+        EXPECT_EQ(word_of(s, 40), 40U);
+        EXPECT_EQ(word_of(s, 41), is_live ? 41U : 0U);
+      });
+    }
+  }
 }
 
 // With nothing behind the checkpoint only the log in front of it, or its absence, tells that a moment has gone.

@@ -212,7 +212,7 @@ struct RecoverOptions {
 };
 // Recovers a durable domain that nobody has open, as the next open would; with `until` only up to there: what came later is gone for
 // good in this folder, so work on a backup. Errors: kDomainInUse, kNotDurable, kLogDamaged, kLogMissing, kIo, kDiskFull; kBadArgument: its data
-// files hold what is later, or with log_folder: it is a backup from before a segment was made that the log names.
+// files hold what is later, or may (it was not closed), or with log_folder: it is a backup from before a segment was made that the log names.
 RecoveryInfo recover(const std::string &folder, const RecoverOptions &options = {});
 
 // Runs `action` once the thread's running instance, the outermost one, has committed, or when its attempt has aborted. Outside the instance:

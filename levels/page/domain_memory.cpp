@@ -109,6 +109,11 @@ Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durabi
   return settle_sizes();
 }
 
+Errc DomainMemory::tell_life(bool is_lived_in) noexcept {
+  storage::store_life(&control_->header, is_lived_in ? state_->life : 0);
+  return sync_control(&control_->header, sizeof control_->header);
+}
+
 // REQUIRES the folder lock: nobody is growing a segment.
 Errc DomainMemory::settle_sizes() noexcept {
   for (storage::SegmentRecordV1 &record : control_->segments) {

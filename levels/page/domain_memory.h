@@ -57,6 +57,10 @@ class DomainMemory {
   [[nodiscard]] Errc check_in_place() const;
   // Is what names this identity of the life of the domain that open() has found? It has made a new one if what is shared was not.
   [[nodiscard]] bool is_of_found_life(const std::uint64_t (&domain_id)[2], std::uint64_t life) const noexcept;
+  // Had anybody shared this folder's domain when open() found it? Not so in a backup that nobody has opened.
+  [[nodiscard]] bool had_life() const noexcept { return found_life_ != 0; }
+  // REQUIRES: alone, in a durable domain. False: as if nobody had been here; a death then leaves it so.
+  [[nodiscard]] Errc tell_life(bool is_lived_in) noexcept;
   // Durable domains with a level below, which stores to home what is not in the log yet: homes become files of their own, and data files
   // are written by checkpoints only. Called by the first participant; later ones find it in DomainState::levels. REQUIRES: the folder
   // lock, data files hold everything committed, nothing is mapped.

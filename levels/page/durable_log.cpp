@@ -105,14 +105,45 @@ DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
 // With a level below, commits reserve bytes, and where they will lie is only bounded: each file's end may stay empty by a record.
 bool DurableLog::reserve(std::uint64_t bytes, Lsn *end) const noexcept {
   LogState &s = state();
-  // acquire: the writer moves durable_lsn before it takes bytes out, so that both together are never too small
-  const std::uint64_t pending = s.pending_bytes.fetch_add(bytes, std::memory_order_acq_rel) + bytes;
-  const std::uint64_t files = pending / (s.file_bytes / 2) + 1;
-  *end = s.durable_lsn.load(std::memory_order_acquire) + pending +
-         files * (storage::kRecordBytesMax + storage::kLogBlockBytes + sizeof(RecordHeaderV1));
-  if (*end <= s.ready_lsn.load(std::memory_order_acquire)) return true;
-  s.pending_bytes.fetch_sub(bytes, std::memory_order_release);
+  do {
+    // acquire: the writer moves durable_lsn before it takes bytes out, so that both together are never too small
+    const std::uint64_t pending = s.pending_bytes.fetch_add(bytes, std::memory_order_acq_rel) + bytes;
+    const std::uint64_t files = pending / (s.file_bytes / 2) + 1;
+    *end = s.durable_lsn.load(std::memory_order_acquire) + pending +
+           files * (storage::kRecordBytesMax + storage::kLogBlockBytes + sizeof(RecordHeaderV1));
+    if (*end <= s.ready_lsn.load(std::memory_order_acquire)) return true;
+    s.pending_bytes.fetch_sub(bytes, std::memory_order_release);
+  } while (mend_pending_bytes());
   return false;
+}
+
+// What is published and not in the log has its version slots, or its place in a ring below. Twice: what is durable may not be taken out yet.
+std::uint64_t DurableLog::pending_bytes_max() const noexcept {
+  const std::uint32_t capacity = memory_.state().version_capacity.load(std::memory_order_relaxed);
+  const std::uint64_t slots = std::min<std::uint64_t>(capacity, kVersionsMax);
+  return 2 * (slots * (storage::kDeltaBytesMax + sizeof(RecordHeaderV1)) +
+              (lower_ == nullptr ? 0 : lower_->reserved_bytes_max()));
+}
+
+// Bytes of shared memory are not believed, and each death may leave some behind: without this, log files would be made until the disk is full. What
+// it is mended to is still too much by far, but never too little. True: look again.
+bool DurableLog::mend_pending_bytes() const noexcept {
+  std::atomic<std::uint64_t> &pending = state().pending_bytes;
+  const std::uint64_t most = pending_bytes_max();
+  std::uint64_t found = pending.load(std::memory_order_relaxed);
+  while (found > 2 * most) {  // not at once again
+    if (pending.compare_exchange_weak(found, most, std::memory_order_release, std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
+
+// The same for what says where the log ends. Five times: what is reserved, and as much again where each file's end stays empty.
+Errc DurableLog::check_end(Lsn end) const noexcept {
+  const LogState &s = state();
+  const Lsn from = std::min(s.durable_lsn.load(std::memory_order_acquire), s.ready_lsn.load(std::memory_order_acquire));
+  if (end <= from || end - from <= 5 * pending_bytes_max() + 4 * s.file_bytes) return Errc::kOk;
+  return fail(Errc::kCorrupt, memory_.folder() + "/tmh.log.state: a commit would end at LSN " + std::to_string(end) +
+                                  ", and the log ends at " + std::to_string(from));
 }
 
 Errc DurableLog::reserve_lower(std::uint64_t bytes) noexcept {
@@ -180,12 +211,14 @@ Errc DurableLog::make_file() noexcept try {
 }
 
 Errc DurableLog::prepare_files(std::uint64_t files_ahead) noexcept {
+  if (lower_ != nullptr) static_cast<void>(mend_pending_bytes());
   return make_files_up_to(planned_end() + files_ahead * state().file_bytes);
 }
 
 Errc DurableLog::make_files_up_to(Lsn end) noexcept {
   const LogState &s = state();
   while (s.ready_lsn.load(std::memory_order_acquire) < end) {
+    if (const Errc error = check_end(end); error != Errc::kOk) return error;
     lock_files();
     const Errc error = s.ready_lsn.load(std::memory_order_relaxed) < end ? make_file() : Errc::kOk;
     unlock_files();

@@ -93,7 +93,7 @@ class DurableLog {
   [[nodiscard]] std::uint64_t line_clock() const noexcept { return lower_ == nullptr ? 0 : lower_->clock(); }
   [[nodiscard]] LowerLog *lower() const noexcept { return lower_; }
   [[nodiscard]] ChangedPages &changed() noexcept { return changed_; }
-  // Makes log files until every byte before `end` has one, whose name is durable.
+  // Makes log files until every byte before `end` has one, whose name is durable. kCorrupt: nobody can need one that far.
   [[nodiscard]] Errc make_files_up_to(storage::Lsn end) noexcept;
   // The same for the next `files_ahead` * file_bytes.
   [[nodiscard]] Errc prepare_files(std::uint64_t files_ahead) noexcept;
@@ -133,6 +133,9 @@ class DurableLog {
   [[nodiscard]] Errc finish_record(storage::RecordKind kind) noexcept;
   void begin_record(std::uint64_t stamp, std::uint64_t time_ns) noexcept;
   [[nodiscard]] bool reserve(std::uint64_t bytes, storage::Lsn *end) const noexcept;
+  [[nodiscard]] std::uint64_t pending_bytes_max() const noexcept;
+  [[nodiscard]] bool mend_pending_bytes() const noexcept;
+  [[nodiscard]] Errc check_end(storage::Lsn end) const noexcept;
   [[nodiscard]] storage::Lsn planned_end() const noexcept;
   [[nodiscard]] bool is_durable(std::uint64_t stamp, std::uint64_t line) const noexcept {
     const storage::LogState &s = state();

@@ -35,6 +35,8 @@ class LowerLog {
   virtual void forget(std::uint64_t line) noexcept = 0;
   // Is home as settled commits up to `line` left it? False when a dead one's writes wait for somebody who knows their segment.
   [[nodiscard]] virtual bool is_home(std::uint64_t line) noexcept = 0;
+  // More than all its commits that are not in the log yet, and all attempts, can have reserved. Needs no lock.
+  [[nodiscard]] virtual std::uint64_t reserved_bytes_max() const noexcept = 0;
 };
 
 }  // namespace tmh::page

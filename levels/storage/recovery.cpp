@@ -1,6 +1,8 @@
 // levels/storage/recovery.cpp -- check the log, store its differences, mark the checkpoint.
 #include "levels/storage/recovery.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -69,6 +71,7 @@ struct Plan {
   std::uint32_t generation_max = 0;
   bool torn = false;
   Lsn torn_at = 0;
+  bool is_held = false;  // cut, and the data files may hold transactions behind the cut
 };
 
 class Recovery {
@@ -102,6 +105,10 @@ class Recovery {
       return fail(Errc::kBadArgument, "the point in time ends at LSN " + std::to_string(plan_.end) +
                                           ", and the data files may hold commits up to LSN " +
                                           std::to_string(from_.durable_lsn));
+    if (plan_.is_cut && plan_.is_held)
+      return fail(Errc::kBadArgument, "the point in time ends at LSN " + std::to_string(plan_.end) + ", and " +
+                                          folder_ +
+                                          " was not closed: its data files may hold all of its log; restore a backup");
     report_->read_us = us_since(start);
     if (const Errc error = store(); error != Errc::kOk) return error;
     if (const Errc error = mark(); error != Errc::kOk) return error;
@@ -112,6 +119,7 @@ class Recovery {
  private:
   [[nodiscard]] Errc check();
   [[nodiscard]] Errc check_record(const LogReader &reader, const RecordView &record);
+  [[nodiscard]] Errc note_cut(const RecordView &record);
   void open_generation(const RecordView &record);
   [[nodiscard]] bool is_beyond(const RecordHeaderV1 &header) const noexcept {
     return header.lsn + header.length > options_.until_lsn || header.time_ns > options_.until_time_ns;
@@ -211,11 +219,8 @@ Errc Recovery::check_record(const LogReader &reader, const RecordView &record) {
                                        std::to_string(record.header.lsn) +
                                        ": a record follows, but the checkpoint says that the log was closed there");
   if (record.kind() == RecordKind::kOpen) open_generation(record);
+  if (record.kind() == RecordKind::kCommit && (plan_.is_cut || is_beyond(record.header))) return note_cut(record);
   if (plan_.is_cut) return Errc::kOk;
-  if (record.kind() == RecordKind::kCommit && is_beyond(record.header)) {
-    plan_.is_cut = true;
-    return Errc::kOk;
-  }
   DeltaCursor cursor(record);
   PageDelta delta;
   if (record.kind() == RecordKind::kCommit || record.kind() == RecordKind::kPart) {
@@ -228,6 +233,22 @@ Errc Recovery::check_record(const LogReader &reader, const RecordView &record) {
   plan_.spans.back().to = record.end();
   plan_.end = record.end();
   plan_.generation = reader.generation();
+  return Errc::kOk;
+}
+
+// Behind the point. Who commits writes to the folder's own log: what that does not have is in no data file here.
+Errc Recovery::note_cut(const RecordView &record) {
+  const bool is_first = !plan_.is_cut;
+  plan_.is_cut = true;
+  const std::string own_path = log_file_path(folder_, file_of(record.header.lsn, log_.file_bytes));
+  if (!is_first || !options_.was_in_use || ::access(own_path.c_str(), F_OK) != 0) return Errc::kOk;
+  DiskFile own;
+  if (const Errc error = own.open(own_path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
+  RecordHeaderV1 there{};
+  std::size_t got = 0;
+  if (const Errc error = own.read(record.header.lsn % log_.file_bytes, &there, sizeof there, &got); error != Errc::kOk)
+    return error;
+  plan_.is_held = got == sizeof there && std::memcmp(&there, &record.header, sizeof there) == 0;
   return Errc::kOk;
 }
 
@@ -245,8 +266,11 @@ Errc Recovery::no_such_page(const RecordView &record, PageId page) const {
 void Recovery::open_generation(const RecordView &record) {
   const Lsn previous_end = record.open_payload().previous_end;
   LogSpan &last = plan_.spans.back();
-  if (record.header.lsn == last.from) return;                           // the first record there is
-  if (plan_.is_cut && plan_.end >= previous_end) plan_.is_cut = false;  // the cut was in what was undone
+  if (record.header.lsn == last.from) return;       // the first record there is
+  if (plan_.is_cut && plan_.end >= previous_end) {  // the cut was in what was undone
+    plan_.is_cut = false;
+    plan_.is_held = false;
+  }
   last.to = std::max(last.from, std::min(last.to, previous_end));
   if (!plan_.is_cut) plan_.spans.push_back({record.header.lsn, record.header.lsn});
 }

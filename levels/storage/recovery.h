@@ -30,6 +30,8 @@ struct RecoveryOptions {
   std::string log_folder;               // where archived log files lie; empty: the domain's folder only
   // Makes a segment that long, durably. Set: data files are those of a backup, from before segments may have grown; not set: they have not.
   std::function<Errc(std::uint32_t segment, std::uint64_t size_bytes)> grow;
+  // Participants have stored to the data files since the checkpoint: commits of the folder's own log, any of them.
+  bool was_in_use = false;
   unsigned threads = 0;  // 0: as many as there are cores
   // Called about every 100 ms once recovery has lasted 2 s; done and total in bytes of log. May be empty.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
@@ -57,8 +59,8 @@ struct RecoveryReport {
 // Replays into the data files named by `control` (paths relative to `folder`; their sizes settled, see control.h), then stores a
 // checkpoint at next_lsn under a generation above every one in the log. The caller writes the kOpen record there, with the payload
 // `report->open`, before any other. The log file of next_lsn is made whole, copied from log_folder, or removed when it is cut short or
-// its header is damaged and it holds nothing. kBadArgument when the point lies before the checkpoint's durable_lsn: the
-// data files may hold later commits. A recovery of a point in time, or with a log_folder, stores there how far it goes before it stores to them.
+// its header is damaged and it holds nothing. kBadArgument when the point lies before the checkpoint's durable_lsn, or
+// was_in_use and the folder's own log goes on behind it: the data files may hold later commits. A recovery of a point in time, or with a log_folder, stores there how far it goes before it stores to them.
 [[nodiscard]] Errc recover(const std::string &folder, const ControlFile &control, CheckpointFile *checkpoint,
                            const RecoveryOptions &options, RecoveryReport *report) noexcept;
 
