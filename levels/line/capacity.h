@@ -36,7 +36,8 @@ struct CapacityModel {
 inline constexpr std::uint32_t kWriteSetsMax = 4096;
 
 // "unlimited"; "l1d": this machine's (kBadArgument when the system does not tell); "32KiB/8/64": bytes, ways, line bytes. After any of them,
-// comma-separated: read=<lines>, nesting=<depth>, spurious=<per million>, time=<us>us, seed=<number>.
+// comma-separated: read=<lines>, nesting=<depth>, spurious=<per million>, time=<us>us, seed=<number>. A time is no capacity: at a site that escalates
+// for capacity alone ("on-capacity") an instance that always takes longer is repeated for ever, as under the timer of real hardware.
 // kBadLevels: none of these, a line that is not 64 bytes, or a geometry that does not divide.
 [[nodiscard]] Errc parse(std::string_view spec, CapacityModel *out) noexcept;
 [[nodiscard]] std::string to_string(const CapacityModel &model);
