@@ -7,6 +7,8 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
+#include <cstdint>
 
 #include "hierarchy/escalation.h"
 
@@ -25,25 +27,31 @@ class BeyondCapacity {
   // It begins at level 1, and nobody else commits: others have failed beside them.
   [[nodiscard]] bool begins_alone() noexcept { return take_run(&alone_); }
 
-  void escalated() noexcept { pages_.store(after_escalation(load(pages_)), std::memory_order_relaxed); }
-  void failed_beside_others() noexcept { alone_.store(after_escalation(load(alone_)), std::memory_order_relaxed); }
+  void escalated() noexcept { store(&pages_, after_escalation(load(pages_))); }
+  void failed_beside_others() noexcept { store(&alone_, after_escalation(load(alone_))); }
   void committed_at_lines(bool alone) noexcept {
-    pages_.store(after_line_commit(load(pages_)), std::memory_order_relaxed);
-    if (!alone) alone_.store(after_line_commit(load(alone_)), std::memory_order_relaxed);
+    store(&pages_, after_line_commit(load(pages_)));
+    if (!alone) store(&alone_, after_line_commit(load(alone_)));
   }
 
  private:
-  static SiteState load(const std::atomic<SiteState> &state) noexcept { return state.load(std::memory_order_relaxed); }
-  static bool take_run(std::atomic<SiteState> *state) noexcept {
-    SiteState next = load(*state);
+  using Word = std::atomic<std::uint32_t>;  // of a SiteState, whose alignment would make clang call a library for it
+  static_assert(sizeof(SiteState) == sizeof(std::uint32_t));
+  static SiteState load(const Word &word) noexcept {
+    return std::bit_cast<SiteState>(word.load(std::memory_order_relaxed));
+  }
+  static void store(Word *word, SiteState state) noexcept {
+    word->store(std::bit_cast<std::uint32_t>(state), std::memory_order_relaxed);
+  }
+  static bool take_run(Word *word) noexcept {
+    SiteState next = load(*word);
     if (next.page_runs == 0) return false;
     --next.page_runs;
-    state->store(next, std::memory_order_relaxed);
+    store(word, next);
     return true;
   }
   std::atomic<bool> is_expected_{false};
-  std::atomic<SiteState> pages_{}, alone_{};
+  Word pages_{0}, alone_{0};
 };
-static_assert(std::atomic<SiteState>::is_always_lock_free);
 
 }  // namespace tmh::hierarchy
