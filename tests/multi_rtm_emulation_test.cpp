@@ -228,6 +228,7 @@ TEST_F(MultiRtmEmulation, APageThatIsTakenAwayStaysAway) {
   };
   const auto looks = std::make_unique<Look[]>(kLooks);
   tmh::test::prefault(looks.get(), kLooks * sizeof(Look));
+  // volatile: this thread alone stores and loads there, for what the loads do to the page.
   auto *const page =
       static_cast<volatile char *>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(page, MAP_FAILED);

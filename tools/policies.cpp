@@ -146,9 +146,8 @@ const char *meaning(EscalationKind value) {
     case EscalationKind::kAfterWasted:
       return "also when attempts have wasted so much time";
     case EscalationKind::kAdaptive:
-      return "by either limit; a site that escalates begins at level 2 for a while, longer each time; instrumented "
-             "updates "
-             "that exceed the capacity run at level 1 without it while that succeeds";
+      return "by either limit; a site that escalates begins at level 2 for a while, longer each time; "
+             "instrumented updates that exceed the capacity run at level 1 without it while that succeeds";
     case EscalationKind::kAdaptivePages:
       return "as adaptive, but what exceeds the capacity goes to level 2";
   }

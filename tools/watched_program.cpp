@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <iterator>
@@ -36,17 +37,19 @@ std::pair<platform::FileDescriptor, platform::FileDescriptor> make_pipe() {
 }
 
 // The terminal sends an interrupt to the program as well; what is sent to us alone is passed on. Not what our parent had us ignore.
-volatile pid_t passes_to = 0;
+std::atomic<pid_t> passes_to{0};
+static_assert(std::atomic<pid_t>::is_always_lock_free, "a signal handler reads it");
 void pass_on(int signal) {
   const int before = errno;
-  (void)::kill(passes_to, signal);
+  // relaxed: stored before the handler was there, by a system call's distance
+  (void)::kill(passes_to.load(std::memory_order_relaxed), signal);
   errno = before;
 }
 
 class SignalsOfProgram {
  public:
   explicit SignalsOfProgram(pid_t program) noexcept {
-    passes_to = program;
+    passes_to.store(program, std::memory_order_relaxed);
     struct sigaction action {};
     for (std::size_t i = 0; i < std::size(kSignals); ++i) {
       const bool is_of_terminal = kSignals[i] == SIGINT || kSignals[i] == SIGQUIT;
