@@ -218,6 +218,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   void tell_mode() noexcept;
   [[nodiscard]] Errc settle_thread_views();
   [[nodiscard]] Errc settle_latency();
+  [[nodiscard]] Errc settle_stray();
   [[nodiscard]] Errc open_latency(bool fresh);
   [[nodiscard]] PageRunner &lock_runner(RunsIn where, bool *fell_back) noexcept;
   [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query, Presence presence) noexcept;

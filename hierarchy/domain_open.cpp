@@ -180,6 +180,7 @@ Errc DomainImpl::attach_locked(Durability wanted) {
   if (const Errc error = settle_levels(fresh); error != Errc::kOk) return error;
   if (const Errc error = settle_thread_views(); error != Errc::kOk) return error;
   if (const Errc error = settle_latency(); error != Errc::kOk) return error;
+  if (const Errc error = settle_stray(); error != Errc::kOk) return error;
   const std::string name = options_.name.empty() ? program_name() : options_.name;
   if (const Errc error = memory_->attach_slot(name, &slot_); error != Errc::kOk) return error;
   // Also when there is no memory: while this process lives nobody else would be the first, who makes sure of what the dead have left.

@@ -4,6 +4,7 @@
 #include "hierarchy/domain_impl.h"
 #include "levels/line/choice.h"
 #include "platform/failure.h"
+#include "platform/protection_keys.h"
 
 namespace tmh::detail {
 
@@ -188,6 +189,22 @@ Errc DomainImpl::settle_latency() {
       error != Errc::kOk)
     return error;
   latency_use_ = wanted == Latency{} ? Latency::kSampled : wanted;
+  return Errc::kOk;
+}
+
+// Before the engine is made, which has the key from the memory.
+Errc DomainImpl::settle_stray() {
+  Stray wanted{};
+  if (const Errc error =
+          choose("TMH_STRAY", Errc::kBadArgument, stray_values(), options_.stray, Stray::kAllow, &wanted);
+      error != Errc::kOk)
+    return error;
+  if (wanted == Stray::kAllow) return Errc::kOk;
+  const int key = platform::process_key();
+  if (key == platform::kNoKey && wanted == Stray::kFault)
+    return fail(Errc::kTrackingUnavailable, "TMH_STRAY=fault: " + platform::key_refusal() +
+                                                "; TMH_TRACKING=signal finds stray accesses without keys");
+  memory_->use_view_key(key);
   return Errc::kOk;
 }
 

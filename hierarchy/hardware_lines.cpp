@@ -13,6 +13,7 @@
 #include "platform/fault_handler.h"
 #include "platform/probes.h"
 #include "platform/process.h"
+#include "platform/protection_keys.h"
 #include "platform/steps.h"
 
 namespace tmh::hierarchy {
@@ -112,6 +113,7 @@ Errc HardwareLines::map_pages(page::Engine &engine) noexcept {
 Errc HardwareLines::to_lines(page::Engine &engine) noexcept {
   if (in_line_mode()) return Errc::kOk;
   const std::scoped_lock guard(mutex_);
+  const platform::OpenKey open(memory_.view_key());
   engine.vacate();
   for (const auto &view : views_) {
     if (show(*view)) continue;
@@ -151,6 +153,7 @@ Errc HardwareLines::to_pages(page::Engine &engine) noexcept {
 
 void HardwareLines::follow() noexcept {
   const std::scoped_lock guard(mutex_);
+  const platform::OpenKey open(memory_.view_key());
   if (in_line_mode()) follow_locked();
 }
 

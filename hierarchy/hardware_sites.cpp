@@ -5,6 +5,7 @@
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
 #include "platform/probes.h"
+#include "platform/protection_keys.h"
 #include "platform/ticks.h"
 
 namespace tmh::detail {
@@ -46,6 +47,26 @@ Counted counted_as(AbortStatus status) noexcept {
   return {SiteCount::kHardwareOther, HardwareCount::kAbortsOther};
 }
 
+// The views are open to this thread between attempts in RTM, and shut when the site leaves that without a commit. What leave_open()
+// stores inside the transaction an abort takes back.
+class OpenUntilCommit {
+ public:
+  explicit OpenUntilCommit(int key) noexcept : key_(key) {}
+  OpenUntilCommit(const OpenUntilCommit &) = delete;
+  OpenUntilCommit &operator=(const OpenUntilCommit &) = delete;
+  ~OpenUntilCommit() {
+    if (key_ != platform::kNoKey && shuts_) platform::set_key_access(key_, platform::KeyAccess::kShut);
+  }
+  void open() const noexcept {
+    if (key_ != platform::kNoKey) platform::set_key_access(key_, platform::KeyAccess::kOpen);
+  }
+  void leave_open() noexcept { shuts_ = false; }
+
+ private:
+  const int key_;
+  bool shuts_ = true;
+};
+
 }  // namespace
 
 // True: inside the transaction. False: the attempt is one of level 2.
@@ -61,12 +82,16 @@ bool Attempts::begin_hardware() {
   if (hardware_run.context != &software->context()) hardware_run.context = &software->context();
   line::RtmThreadBehind<hierarchy::HardwareLines> thread(*lines.hardware());
   runs_at_ = RunsAt::kHardware;
+  // Before XBEGIN, for WRPKRU aborts; end_hardware() shuts it.
+  OpenUntilCommit open(site_.impl_->domain().memory().view_key());
   for (;;) {
     start_timing();
     platform::probe::begin(platform::probe::kLines, 0, 0);
+    open.open();
     if (thread.begin({})) {
       hardware_run.domain = &lines;
       hardware_run.depth = 1;
+      open.leave_open();
       return true;
     }
     if (!try_hardware_again(static_cast<std::uint32_t>(thread.status()))) return false;
@@ -78,8 +103,10 @@ void Attempts::end_hardware() {
   // Inside: so it counts exactly when the transaction has committed, whoever dies when.
   hardware_run.context->add(line::LineCount::kHardwareCommits, 1);
   line::rtm_end();
-  platform::probe::commit(platform::probe::kLines, 0, 0);
   SiteImpl &site = *site_.impl_;
+  if (const int key = site.domain().memory().view_key(); key != platform::kNoKey)
+    platform::set_key_access(key, platform::KeyAccess::kShut);
+  platform::probe::commit(platform::probe::kLines, 0, 0);
   site.add(SiteCount::kHardwareCommits, 1);
   if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kHardware);
   learn_line_commit(site, kind_, *hardware_run.context);

@@ -59,6 +59,7 @@ constexpr Spelling<ThreadViewUse> kThreadViews[] = {
     {"auto", ThreadViewUse::kAuto}, {"always", ThreadViewUse::kAlways}, {"never", ThreadViewUse::kNever}};
 constexpr Spelling<Latency> kLatencies[] = {
     {"off", Latency::kOff}, {"sampled", Latency::kSampled}, {"full", Latency::kFull}};
+constexpr Spelling<Stray> kStrays[] = {{"fault", Stray::kFault}, {"allow", Stray::kAllow}};
 constexpr Spelling<Detection> kDetections[] = {{"lazy", Detection::kLazy}, {"eager", Detection::kEager}};
 
 constexpr std::string_view kBackoffMaxKey = "backoff-us-max=";
@@ -186,6 +187,7 @@ Errc parse(std::string_view spec, ThreadViewUse *out) noexcept {
 Errc parse(std::string_view spec, Latency *out) noexcept {
   return parse_enum(kLatencies, spec, out, Errc::kBadArgument);
 }
+Errc parse(std::string_view spec, Stray *out) noexcept { return parse_enum(kStrays, spec, out, Errc::kBadArgument); }
 Errc parse(std::string_view spec, LineChoice *out) noexcept { return parse_enum(kLines, spec, out, Errc::kBadLevels); }
 Errc parse(std::string_view spec, Detection *out) noexcept {
   return parse_enum(kDetections, spec, out, Errc::kBadDetection);
@@ -279,6 +281,7 @@ std::string to_string(const Policy &policy) {
 const char *to_string(Tracking tracking) noexcept { return spell(kTrackings, tracking); }
 const char *to_string(ThreadViewUse use) noexcept { return spell(kThreadViews, use); }
 const char *to_string(Latency latency) noexcept { return spell(kLatencies, latency); }
+const char *to_string(Stray stray) noexcept { return spell(kStrays, stray); }
 const char *to_string(LineChoice line) noexcept { return spell(kLines, line); }
 const char *to_string(Detection detection) noexcept { return spell(kDetections, detection); }
 
@@ -292,6 +295,7 @@ const char *detection_values() noexcept { return "lazy, eager"; }
 const char *line_values() noexcept { return "auto, software, rtm"; }
 const char *thread_view_values() noexcept { return "auto, always, never"; }
 const char *latency_values() noexcept { return "off, sampled, full"; }
+const char *stray_values() noexcept { return "fault, allow"; }
 const char *levels_values() noexcept { return "page, hybrid"; }
 const char *cross_policy_values() noexcept { return "abort-lower, abort-upper, recall-and-wait, wait-for-upper"; }
 const char *escalation_values() noexcept {

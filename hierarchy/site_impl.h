@@ -54,11 +54,16 @@ enum class SiteCount : std::uint32_t {
 inline constexpr std::size_t kOwnShards = 32, kNoShardYet = ~std::size_t{0};
 extern constinit thread_local std::size_t shard_here __attribute__((tls_model("initial-exec")));
 
+// The name of the site whose instance this thread has begun last, for messages; null: of none. Names are kept for good.
+inline constinit thread_local const char *last_site = nullptr;
+[[nodiscard]] const char *keep_site_name(const std::string &name);
+
 class SiteImpl {
  public:
   SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation, BodyKind body)
       : domain_(std::move(domain)),
         name_(std::move(name)),
+        kept_name_(keep_site_name(name_)),
         escalation_(escalation),
         body_(body),
         is_hybrid_(domain_->levels() == Levels::kHybrid),
@@ -71,6 +76,7 @@ class SiteImpl {
 
   [[nodiscard]] DomainImpl &domain() const noexcept { return *domain_; }
   [[nodiscard]] const std::string &name() const noexcept { return name_; }
+  [[nodiscard]] const char *kept_name() const noexcept { return kept_name_; }
   [[nodiscard]] bool is_plain() const noexcept { return body_ == BodyKind::kPlain; }
   // What runs its instances at level 1.
   [[nodiscard]] DomainImpl::LineKind line_kind() const noexcept { return line_kind_; }
@@ -139,6 +145,7 @@ class SiteImpl {
 
   const std::shared_ptr<DomainImpl> domain_;
   const std::string name_;
+  const char *const kept_name_;
   const Escalation escalation_;
   const BodyKind body_;
   const bool is_hybrid_;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <mutex>
 #include <new>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +23,8 @@
 #include "platform/failure.h"
 #include "platform/probes.h"
 #include "platform/process.h"
+#include "platform/process_object.h"
+#include "platform/stray_access.h"
 #include "platform/thread_object.h"
 #include "platform/ticks.h"
 
@@ -62,6 +66,25 @@ void forget_in_child() noexcept {
 }
 [[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, forget_in_child);
 
+struct SiteNames {
+  std::mutex mutex;
+  std::set<std::string> names;
+};
+
+// For the message about a stray access. Async-signal-safe.
+platform::ThreadState state_of_thread() noexcept {
+  platform::ThreadState state;
+  state.site = last_site;
+  if (line_instance_here())
+    state.where = "by plain code in a body that runs at level 1";
+  else if (page_instance_here() && page_run.runner->view != nullptr)
+    state.where = "by plain code in an instrumented body that runs in its thread's own view";
+  else if (page_instance_here())
+    state.where = "in an instance of another domain";
+  return state;
+}
+[[maybe_unused]] const bool is_told = (platform::tell_thread_state_by(state_of_thread), true);
+
 void count_granted(SiteImpl &site) noexcept {
   if (pages_granted == 0) return;
   site.add(SiteCount::kReleases, pages_granted);
@@ -82,6 +105,12 @@ bool is_doomed_in_view() noexcept {
 }
 
 }  // namespace
+
+const char *keep_site_name(const std::string &name) {
+  auto &kept = platform::ProcessObject<SiteNames>::here();
+  const std::scoped_lock guard(kept.mutex);
+  return kept.names.insert(name).first->c_str();
+}
 
 void unlearn(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) noexcept {
   const hierarchy::Learned learned = site.learned(kind);
@@ -291,6 +320,7 @@ void Attempts::begin() {
   if (line_instance_here() || page_instance_here()) [[unlikely]]
     return begin_inside();
   SiteImpl &site = *site_.impl_;
+  last_site = site.kept_name();
   // Nobody would notice that a query stores in RTM.
   if (!site.is_hybrid() || (kind_ == Kind::kQuery && site.line_kind() == DomainImpl::LineKind::kHardware))
     escalated_ = true;

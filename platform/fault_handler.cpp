@@ -1,5 +1,6 @@
 // platform/fault_handler.cpp -- SIGSEGV and SIGBUS dispatch.
-// Reaches:   FaultFunction of the range (its file says why it is safe); sigaction(2), write(2): POSIX list; errno saved.
+// Reaches:   FaultFunction of the range (its file says why it is safe); sigaction(2), write(2): POSIX list; gettid(2); errno
+//            saved.
 // Reads:     the range table (atomics, published before use) and a constinit thread_local flag.
 #include "platform/fault_handler.h"
 
@@ -16,6 +17,7 @@
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/process_object.h"
+#include "platform/stray_access.h"
 
 namespace tmh::platform {
 
@@ -26,6 +28,7 @@ struct Range {
   std::atomic<std::uintptr_t> end{0};
   std::atomic<FaultFunction> function{nullptr};
   std::atomic<void *> context{nullptr};
+  const char *name = "";  // of the publisher; under the mutex
 };
 
 constinit Range ranges[kFaultRangesMax];
@@ -85,10 +88,13 @@ void handle(int number, siginfo_t *info, void *context) {
   const bool faulted = info->si_code > 0;  // SEGV_MAPERR, SEGV_ACCERR, ...; sent signals have si_code <= 0
   if (faulted && !in_handler && (number == SIGSEGV || info->si_code == BUS_ADRERR)) {
     const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
-    if (const Found found = find_range(address); found.function != nullptr) {
-      const auto *machine = static_cast<const ucontext_t *>(context);
-      const bool is_write = (machine->uc_mcontext.gregs[REG_ERR] & 2) != 0;  // bit 1: write access
-      const Fault fault{address, number == SIGBUS && info->si_code == BUS_ADRERR, is_write};
+    const auto *machine = static_cast<const ucontext_t *>(context);
+    const bool is_write = (machine->uc_mcontext.gregs[REG_ERR] & 2) != 0;  // bit 1: write access
+    if (const Found found = find_range(address); found.function == nullptr) {
+      if (number == SIGSEGV && info->si_code == SEGV_MAPERR) report_if_gone(address, is_write);
+    } else {
+      const bool has_no_right = number == SIGSEGV && info->si_code == SEGV_PKUERR;
+      const Fault fault{address, number == SIGBUS && info->si_code == BUS_ADRERR, has_no_right, is_write};
       in_handler = true;
       const FaultAnswer answer = found.function(found.context, fault);
       in_handler = false;
@@ -118,7 +124,8 @@ Errc install() noexcept {
 
 }  // namespace
 
-Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function, void *context) noexcept {
+Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function, void *context,
+                         const char *name) noexcept {
   const std::scoped_lock guard(publish_mutex());
   if (const Errc error = install(); error != Errc::kOk) return error;
   if (published_in != fork_generation()) {  // ranges inherited by fork are the parent's
@@ -131,6 +138,8 @@ Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunctio
     ranges[i].end.store(begin + bytes, std::memory_order_release);
     ranges[i].function.store(function, std::memory_order_release);
     ranges[i].context.store(context, std::memory_order_release);
+    ranges[i].name = name;
+    forget_gone_views(begin, bytes);
     ranges[i].begin.store(begin, std::memory_order_release);  // pairs with the acquire in find_range()
     if (i >= range_count.load(std::memory_order_relaxed)) range_count.store(i + 1, std::memory_order_release);
     return Errc::kOk;
@@ -141,7 +150,9 @@ Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunctio
 void withdraw_fault_range(std::uintptr_t begin) noexcept {
   const std::scoped_lock guard(publish_mutex());
   for (Range &range : ranges) {
-    if (range.begin.load(std::memory_order_relaxed) == begin) range.begin.store(0, std::memory_order_release);
+    if (range.begin.load(std::memory_order_relaxed) != begin) continue;
+    range.begin.store(0, std::memory_order_release);
+    remember_gone_view(begin, range.end.load(std::memory_order_relaxed) - begin, range.name);
   }
 }
 

@@ -14,6 +14,7 @@ namespace tmh::platform {
 struct Fault {
   std::uintptr_t address = 0;
   bool has_no_block = false;  // SIGBUS: mapped, but the file has nothing there and gets no disk block, or ends before
+  bool has_no_right = false;  // the thread has the range's protection key shut
   bool is_write = false;      // from the page-fault error code; the thesis needed two faults to tell (3.1, footnote 3)
 };
 
@@ -27,8 +28,10 @@ using FaultFunction = FaultAnswer (*)(void *context, const Fault &fault);
 
 // Installs the handler on first use. At most kFaultRangesMax ranges at a time: kTooManySegments.
 inline constexpr std::uint32_t kFaultRangesMax = 4096;
-[[nodiscard]] Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function,
-                                       void *context) noexcept;
+// name: what lies there, for messages; it outlives the range.
+[[nodiscard]] Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function, void *context,
+                                       const char *name = "") noexcept;
+// Later touches of it are reported by its name until something else lies there.
 void withdraw_fault_range(std::uintptr_t begin) noexcept;
 
 // Lets the calling thread take SIGSEGV and SIGBUS: with these blocked, as in a thread that blocks all signals, its first fault ends the process.

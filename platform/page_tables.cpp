@@ -61,10 +61,12 @@ Errc FaultAroundSwitch::switch_off(void *begin, std::uint64_t bytes) noexcept {
 }
 
 // Locking brings nothing in that is inaccessible.
-void *map_when_touched(void *at, std::uint64_t bytes, int protection, int flags, int fd, std::int64_t offset) noexcept {
+void *map_when_touched(void *at, std::uint64_t bytes, int protection, int flags, int fd, std::int64_t offset,
+                       int key) noexcept {
   void *const mapped = mmap(at, bytes, PROT_NONE, flags, fd, offset);
   if (mapped == MAP_FAILED) return MAP_FAILED;
   munlock(mapped, bytes);
+  if (key != kNoKey && pkey_mprotect(mapped, bytes, protection, key) == 0) return mapped;
   if (protection == PROT_NONE || mprotect(mapped, bytes, protection) == 0) return mapped;
   const int why = errno;
   munmap(mapped, bytes);

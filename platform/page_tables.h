@@ -9,6 +9,8 @@
 
 #include <tmh/error.hpp>
 
+#include "platform/protection_keys.h"
+
 namespace tmh::platform {
 
 // Switches fault-around off for registered ranges, so that a read fault maps exactly one page. No event is ever delivered.
@@ -27,8 +29,9 @@ class FaultAroundSwitch {
 
 // mmap(2), and what is mapped comes into memory when it is touched, also in a process that has locked whatever it will map
 // (mlockall(MCL_FUTURE)): a view would be there altogether, copied, and what is only reserved would be taken. Async-signal-safe.
+// key: the protection key that the mapping gets (platform/protection_keys.h). Without one for want of areas, it is as if there were no key.
 [[nodiscard]] void *map_when_touched(void *at, std::uint64_t bytes, int protection, int flags, int fd,
-                                     std::int64_t offset) noexcept;
+                                     std::int64_t offset, int key = kNoKey) noexcept;
 
 // A guard makes the next touch of a page raise SIGSEGV and drops what was mapped there. False: not supported here.
 [[nodiscard]] bool guard_install(void *begin, std::uint64_t bytes) noexcept;

@@ -9,6 +9,7 @@
 #include <tmh/options.hpp>
 
 #include "levels/line/capacity.h"
+#include "platform/protection_keys.h"
 #include "tools/commands.h"
 #include "tools/print.h"
 
@@ -41,6 +42,16 @@ const char *meaning(Latency value) {
   }
   return "";
 }
+const char *meaning(Stray value) {
+  switch (value) {
+    case Stray::kFault:
+      return "SIGSEGV at its instruction, and a sentence that names it; needs protection keys (tmh doctor)";
+    case Stray::kAllow:
+      return "tracking decides: a store may be lost, or belong to the process's next instance";
+  }
+  return "";
+}
+
 const char *meaning(Detection value) {
   switch (value) {
     case Detection::kLazy:
@@ -240,6 +251,8 @@ std::vector<Choice> all_choices() {
        rows_of(CrossPolicy::kAbortLower, CrossPolicy::kRecallAndWait)},
       {"TMH_LATENCY", "latency", "which attempts are timed, for the latency histograms",
        rows_of(Latency::kOff, Latency::kSampled)},
+      {"TMH_STRAY", "stray", "what an access to a segment does that no instance covers",
+       rows_of(Stray::kFault, platform::process_key() != platform::kNoKey ? Stray::kFault : Stray::kAllow)},
   };
 }
 

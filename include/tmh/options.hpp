@@ -98,6 +98,16 @@ enum class Latency : std::uint8_t {
   kFull = 3,  // "full": each; 25 ns per instance
 };
 
+// What an access to a segment does that no instance covers: outside any instance, by plain code in an attempt of level 1, a store in a query.
+enum class Stray : std::uint8_t {
+  // "fault": SIGSEGV at its instruction, with one sentence on standard error. By protection keys, in every tracking mode. Default where
+  // the processor has them (tmh doctor); demanded elsewhere: kTrackingUnavailable.
+  kFault = 1,
+  // "allow": its tracking decides. A load sees some committed state. A store is lost, or belongs to this process's next instance; in a
+  // query it is discarded and reported by the query's end. With tracking signal it faults all the same. Default without keys.
+  kAllow = 2,
+};
+
 struct Escalation {
   EscalationKind kind = EscalationKind::kAdaptive;
   std::uint32_t attempts = 8;     // as hierarchy::kTurnAttempts: no accident any more
@@ -146,7 +156,8 @@ struct Policy {
 [[nodiscard]] Errc parse(std::string_view spec, CrossPolicy *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Escalation *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, ThreadViewUse *out) noexcept;
-[[nodiscard]] Errc parse(std::string_view spec, Latency *out) noexcept;  // kBadArgument
+[[nodiscard]] Errc parse(std::string_view spec, Latency *out) noexcept;  // these two: kBadArgument
+[[nodiscard]] Errc parse(std::string_view spec, Stray *out) noexcept;
 [[nodiscard]] std::string to_string(const Policy &policy);
 [[nodiscard]] const char *to_string(Tracking tracking) noexcept;
 [[nodiscard]] const char *to_string(Detection detection) noexcept;
@@ -158,6 +169,7 @@ struct Policy {
 [[nodiscard]] std::string to_string(const Escalation &escalation);
 [[nodiscard]] const char *to_string(ThreadViewUse use) noexcept;
 [[nodiscard]] const char *to_string(Latency latency) noexcept;
+[[nodiscard]] const char *to_string(Stray stray) noexcept;
 // The right values, for a message that refuses a wrong one.
 [[nodiscard]] const char *policy_values() noexcept;
 [[nodiscard]] const char *tracking_values() noexcept;
@@ -170,6 +182,7 @@ struct Policy {
 [[nodiscard]] const char *escalation_values() noexcept;
 [[nodiscard]] const char *thread_view_values() noexcept;
 [[nodiscard]] const char *latency_values() noexcept;
+[[nodiscard]] const char *stray_values() noexcept;
 
 // An unset field (kAuto, 0, empty) takes the environment's value, then the default.
 struct DomainOptions {
@@ -187,6 +200,7 @@ struct DomainOptions {
   std::string capacity;
   ThreadViewUse thread_views = ThreadViewUse{};  // unset: TMH_THREAD_VIEWS, else auto; this process's own
   Latency latency = Latency{};                   // unset: TMH_LATENCY, else sampled; this process's own
+  Stray stray = Stray{};  // unset: TMH_STRAY, else fault where there are protection keys; this process's own
 
   Durability durability = Durability{};  // unset: TMH_DURABILITY, else the domain's, else none
   std::string group_commit;  // empty: TMH_GROUP_COMMIT, else the defaults of GroupCommit; this process's own

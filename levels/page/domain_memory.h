@@ -73,6 +73,13 @@ class DomainMemory {
     return state_->levels == static_cast<std::uint64_t>(Levels::kHybrid);
   }
 
+  // The protection key of views and line views; kNoKey: none. REQUIRES: no view is mapped.
+  void use_view_key(int key) noexcept {
+    view_key_ = key;
+    for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) segments_[i].home.use_key(key);
+  }
+  [[nodiscard]] int view_key() const noexcept { return view_key_; }
+
   [[nodiscard]] DomainState &state() const noexcept { return *state_; }
   [[nodiscard]] storage::ControlFile &control() const noexcept { return *control_; }
   [[nodiscard]] storage::Participant &participant(std::uint32_t slot) const noexcept { return participants_[slot]; }
@@ -251,6 +258,7 @@ class DomainMemory {
   std::atomic<std::uint64_t> log_prepared_{0}, log_all_prepared_{0};
   AccessEntry *accesses_ = nullptr;
   storage::LogState *log_state_ = nullptr;
+  int view_key_ = platform::kNoKey;
   std::unique_ptr<SegmentMemory[]> segments_;
   std::mutex opening_;  // a leaf: taken with or without the domain lock
   std::atomic<std::uint32_t> opened_generation_{0};

@@ -38,6 +38,7 @@ Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
       own_(memory.participant(slot)),
       lock_tag_(platform::lock_tag(slot, memory.participant(slot).incarnation.load(std::memory_order_relaxed))),
       detection_(detection),
+      key_(memory.view_key()),
       tree_(memory, slot, ConsistencyTree::Role::kKeepsSlots),
       accesses_(memory, slot),
       views_(std::make_unique<View[]>(storage::kSegmentsMax)) {
@@ -189,6 +190,11 @@ Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) no
   View &view = views_[segment];
   view.engine = this;
   view.segment = segment;
+  try {
+    view.name = record.name;
+  } catch (const std::bad_alloc &) {
+    return platform::fail_for_memory("the name of a view");
+  }
   view.bytes = record.max_bytes;
   if (const Errc error = view.pages_memory.reserve(record.max_bytes / kPageBytes * sizeof(LocalPage));
       error != Errc::kOk)
@@ -207,7 +213,8 @@ Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) no
     return error;
   Errc error = silent() ? fault_around_.switch_off(base, view.bytes) : Errc::kOk;
   if (error == Errc::kOk)
-    error = platform::publish_fault_range(reinterpret_cast<std::uintptr_t>(base), view.bytes, on_fault, &view);
+    error = platform::publish_fault_range(reinterpret_cast<std::uintptr_t>(base), view.bytes, on_fault, &view,
+                                          view.name.c_str());
   if (error != Errc::kOk) {
     munmap(base, view.bytes);
     view.pages_memory.release();

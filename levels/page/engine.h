@@ -34,6 +34,8 @@
 #include "platform/fault_ring.h"
 #include "platform/page_tables.h"
 #include "platform/process.h"
+#include "platform/protection_keys.h"
+#include "platform/stray_access.h"
 
 namespace tmh::page {
 
@@ -43,6 +45,7 @@ class Engine;
 struct View {
   Engine *engine = nullptr;
   std::uint32_t segment = 0;
+  std::string name;  // for messages
   std::byte *base = nullptr;
   std::uint64_t bytes = 0;
   LocalPage *pages = nullptr;
@@ -187,6 +190,10 @@ class Engine {
   }
 
   // engine_touch.cpp, engine_open.cpp: first touches
+  void set_access(platform::KeyAccess access) const noexcept {
+    if (key_ != platform::kNoKey) platform::set_key_access(key_, access);
+  }
+  static void report_stray(const View &view, const platform::Fault &fault, platform::StrayCause cause) noexcept;
   static platform::FaultAnswer on_fault(void *context, const platform::Fault &fault) noexcept;
   [[nodiscard]] bool touch(View &view, PageId page, bool is_write) noexcept;
   // engine_hole.cpp: pages without disk blocks
@@ -308,6 +315,7 @@ class Engine {
   storage::Participant &own_;  // the slot's record
   const platform::LockTag lock_tag_;
   const Detection detection_;
+  const int key_;  // of the views: open to the thread that runs an instance, to a query for loads; kNoKey: always open
   ConsistencyTree tree_;
   AccessTable accesses_;
   DurableLog *log_ = nullptr;    // durable domains only

@@ -67,6 +67,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   own.instance.store(instance_, std::memory_order_relaxed);
   own.add(is_query ? Count::kQueries : Count::kBegins, 1);
   if (!pin_without_lock()) {
+    set_access(platform::KeyAccess::kOpen);  // pull() stores to private pages
     lock();
     step(Step::kBeginLocked);
     if (is_query && platform::is_planted(platform::Planted::kQueryUncounted)) own.add(Count::kQueries, ~0ull);
@@ -81,6 +82,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   began_with_kept_ = !kept_.empty();
   running_ = true;
   engine_thread.running = this;
+  set_access(is_query ? platform::KeyAccess::kReadOnly : platform::KeyAccess::kOpen);
   platform::probe::begin(platform::probe::kPages, instance_, is_query ? 1 : 0);
   return Errc::kOk;
 }

@@ -414,6 +414,7 @@ void Engine::settle_private() noexcept {
 void Engine::roll_back() noexcept {
   step(Step::kAbortStart);
   if (!keeps()) return;
+  set_access(platform::KeyAccess::kOpen);
   for (const PageId page : private_) {
     LocalPage &l = local(page);
     if (l.state != PageState::kPrivate) continue;
@@ -462,6 +463,7 @@ void Engine::finish_instance() noexcept {
   running_ = false;
   irrevocable_ = false;
   engine_thread.running = nullptr;
+  set_access(platform::KeyAccess::kShut);
   if (eager() && own.accesses.load(std::memory_order_relaxed) != 0) {
     lock();
     accesses_.remove_all(slot_);

@@ -44,8 +44,8 @@ bool Engine::stands_in_for_closed(PageId page) noexcept {
 // it sees its snapshot until it ends. An update FAILs; a query needs no more.
 void Engine::stand_in(PageId page, const std::byte *content, Errc why) noexcept {
   std::byte *at = address_of(page);
-  if (mmap(at, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
-      MAP_FAILED) {
+  if (platform::map_when_touched(at, kPageBytes, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0, key_) == MAP_FAILED) {
     platform::write_sentence("tmh: no disk block for a page, and no memory instead of it, at",
                              reinterpret_cast<std::uintptr_t>(at));
     std::abort();

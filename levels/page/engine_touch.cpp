@@ -20,6 +20,7 @@ namespace tmh::page {
 
 using platform::PageKind;
 using platform::Step;
+using platform::StrayCause;
 using platform::step;
 using storage::Count;
 using storage::page_id;
@@ -29,20 +30,32 @@ using storage::PageIndex;
 platform::FaultAnswer Engine::on_fault(void *context, const platform::Fault &fault) noexcept {
   View &view = *static_cast<View *>(context);
   Engine *engine = view.engine;
-  if (engine_thread.running != engine || platform::fork_generation() != engine->fork_generation_) {
-    platform::write_sentence(
-        "tmh: segment touched outside a transaction (or plainly by a body at level 1, where tmh::field is the only "
-        "way, "
-        "or by a thread or forked child that runs none) at",
-        fault.address);
+  if (platform::fork_generation() != engine->fork_generation_) {
+    report_stray(view, fault, StrayCause::kForkedChild);
     return platform::FaultAnswer::kForeign;
   }
+  if (engine_thread.running != engine) {
+    report_stray(view, fault, StrayCause::kOutside);
+    return platform::FaultAnswer::kForeign;
+  }
+  if (fault.has_no_right) {
+    report_stray(view, fault,
+                 engine->query_ && fault.is_write ? StrayCause::kStoreInQuery : StrayCause::kSignalHandler);
+    return platform::FaultAnswer::kForeign;
+  }
+  const platform::OpenKey open(engine->key_);  // a handler begins without access
   const std::uint64_t index = (fault.address - reinterpret_cast<std::uintptr_t>(view.base)) / kPageBytes;
   if (engine->query_ && fault.is_write && engine->query_wrote_ == 0) engine->query_wrote_ = fault.address;
   engine->self().add(Count::kFaultsSignal, 1);
   const PageId page = page_id(view.segment, PageIndex{index});
   const bool is_open = fault.has_no_block ? engine->touch_hole(view, page) : engine->touch(view, page, fault.is_write);
+  if (!is_open && fault.has_no_block) report_stray(view, fault, StrayCause::kBehindEnd);
   return is_open ? platform::FaultAnswer::kRetry : platform::FaultAnswer::kForeign;
+}
+
+void Engine::report_stray(const View &view, const platform::Fault &fault, StrayCause cause) noexcept {
+  const std::uint64_t offset = fault.address - reinterpret_cast<std::uintptr_t>(view.base);
+  platform::report({cause, fault.is_write, fault.address, view.name.c_str(), offset});
 }
 
 // False: the page is open already as far as this engine knows, so the fault has another cause.
@@ -291,6 +304,7 @@ bool Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) no
   // The common case first: one page that is open already.
   if (offset % kPageBytes + bytes <= kPageBytes && !advice_helps(view.pages[index].state, is_write)) return true;
   if (bytes == 0 || (query_ && is_write)) return true;
+  const platform::OpenKey open(key_);  // a query's view is read-only to the program, not to the engine
   const std::uint64_t usable = memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
   const std::uint64_t end = std::min(usable, (offset + bytes - 1) / kPageBytes + 1);
   while (index < end) {

@@ -44,15 +44,15 @@ Errc Home::open(const std::string &path, std::uint64_t offset_bytes, std::uint64
   return map();
 }
 
-void *Home::map_here(void *address, int protection, int flags) const noexcept {
+void *Home::map_here(void *address, int protection, int flags, int key) const noexcept {
   return platform::map_when_touched(address, max_bytes_, protection, flags, mapped_fd(),
-                                    static_cast<std::int64_t>(mapped_offset()));
+                                    static_cast<std::int64_t>(mapped_offset()), key);
 }
 
 Errc Home::map() noexcept {
   loads_take_blocks_ = platform::loads_take_blocks(mapped_fd());
   readahead_bytes_ = platform::readahead_bytes(mapped_fd(), mapped_offset());
-  void *at = map_here(nullptr, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE);
+  void *at = map_here(nullptr, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, platform::kNoKey);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping the home of " + path_);
   madvise(at, max_bytes_, MADV_DONTFORK);
   platform::keep_off_holes(at, 0, max_bytes_, readahead_bytes_);
@@ -134,7 +134,7 @@ Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view, s
   const int flags = MAP_PRIVATE | MAP_NORESERVE | (address != 0 ? MAP_FIXED_NOREPLACE : 0);
   const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
   void *wanted = reinterpret_cast<void *>(address);
-  void *at = map_here(wanted, protection, flags);
+  void *at = map_here(wanted, protection, flags, key_);
   if (at == MAP_FAILED && errno == EEXIST) return Errc::kAddressInUse;
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping a view");
   if (address != 0 && at != wanted) {  // a kernel before 4.17 ignores MAP_FIXED_NOREPLACE
@@ -169,7 +169,7 @@ void Home::advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes
 }
 
 Errc Home::map_view_again(std::byte *view) noexcept {
-  void *at = map_here(view, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED);
+  void *at = map_here(view, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, key_);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping a view");
   advise_view(at, 0, max_bytes_);
   return Errc::kOk;
@@ -179,7 +179,7 @@ bool Home::map_pages_again(std::byte *at, std::uint64_t offset_bytes, std::uint6
                            bool accessible) const noexcept {
   const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
   if (platform::map_when_touched(at, bytes, protection, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, mapped_fd(),
-                                 static_cast<std::int64_t>(mapped_offset() + offset_bytes)) == MAP_FAILED)
+                                 static_cast<std::int64_t>(mapped_offset() + offset_bytes), key_) == MAP_FAILED)
     return false;
   advise_view(at, offset_bytes, bytes);
   return true;
@@ -190,7 +190,7 @@ bool Home::has_data(std::uint64_t offset_bytes, std::uint64_t bytes) const noexc
 }
 
 bool Home::map_lines_again(std::byte *view) const noexcept {
-  void *at = map_here(view, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED);
+  void *at = map_here(view, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, key_);
   if (at == MAP_FAILED) return false;
   advise_view(at, 0, max_bytes_);
   // Reading ahead makes large folios. Opening a page dirties every block of its folio under the folio's lock, which all processes that open

@@ -14,6 +14,7 @@
 
 #include "levels/storage/page_id.h"
 #include "platform/files.h"
+#include "platform/protection_keys.h"
 
 namespace tmh::storage {
 
@@ -36,6 +37,9 @@ class Home {
   [[nodiscard]] Errc sync() noexcept;  // fdatasync of the data file
   // Allocates disk blocks for the range, so that storing there cannot raise SIGBUS for lack of space, nor a checkpoint fail. kDiskFull, kIo.
   [[nodiscard]] Errc allocate_blocks(std::uint64_t offset_bytes, std::uint64_t bytes) noexcept;
+
+  // Views and line views that are mapped from now on get this protection key; home itself has none.
+  void use_key(int key) noexcept { key_ = key; }
 
   // A private (copy-on-write) view of the whole reserve at `address` (0: anywhere), inaccessible or read-write.
   // kAddressInUse when the range is not free. tail_at: what begins there is an area of its own, also where it is as accessible as what precedes it.
@@ -75,13 +79,14 @@ class Home {
   [[nodiscard]] int mapped_fd() const noexcept { return home_fd_ ? home_fd_.get() : fd_.get(); }
   [[nodiscard]] std::uint64_t mapped_offset() const noexcept { return home_fd_ ? 0 : offset_bytes_; }
   // mmap of the whole reserve of whichever file is home.
-  [[nodiscard]] void *map_here(void *address, int protection, int flags) const noexcept;
+  [[nodiscard]] void *map_here(void *address, int protection, int flags, int key) const noexcept;
   [[nodiscard]] Errc map() noexcept;
 
   std::string path_;  // of the data file
   platform::FileDescriptor fd_;
   platform::FileDescriptor home_fd_;  // if separate
   std::byte *base_ = nullptr;
+  int key_ = platform::kNoKey;      // of views
   std::uint64_t offset_bytes_ = 0;  // in the data file
   std::uint64_t max_bytes_ = 0;
   std::uint64_t readahead_bytes_ =

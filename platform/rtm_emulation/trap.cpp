@@ -17,8 +17,9 @@ namespace {
 
 constexpr std::size_t kStackBytes = 128 * 1024;
 constexpr std::size_t kVectorBytesMax = 16 * 1024;  // AVX-512, PKRU and AMX together take 11,008
-// AMX tiles and the protection keys stay what the frame says; the emulator runs without.
-constexpr std::uint64_t kVectorsLeftAlone = std::uint64_t{3} << 17 | std::uint64_t{1} << 9;
+// AMX tiles stay what the frame says; the emulator runs without. The rights of protection keys (bit 9) are restored, because the
+// emulator loads and stores for the program.
+constexpr std::uint64_t kVectorsLeftAlone = std::uint64_t{3} << 17;
 
 // The kernel's struct ucontext: glibc's is longer behind the mask.
 constexpr std::size_t kKernelContextBytes = 8 + 8 + 24 + 256 + 8;
