@@ -29,6 +29,7 @@
 #include "tests/support/code_of.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/stage.h"
+#include "tests/support/stray.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thread_table.h"
 
@@ -367,6 +368,7 @@ TEST_F(BetweenAttemptsTest, PagesThatAnAttemptMovedAreItsSites) {
 
 // At the end of a query that stored, and of an update that found the disk full, the error is told after them.
 TEST_F(BetweenAttemptsTest, ActionThatFailsDoesNotChangeWhatAnErrorSays) {
+  const StrayAllowed allowed;
   open();
   const Site site(domain_, "stores");
   char at[32];

@@ -29,6 +29,7 @@
 #include "tests/support/code_of.h"
 #include "tests/support/rtm_table.h"
 #include "tests/support/shared.h"
+#include "tests/support/stray.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -271,6 +272,7 @@ void read_around_a_commit(const std::string &folder) {
 // A query reads a page that no block can be had for, then one that has all it needs beside it, in the same 2 MiB that this process had nothing
 // of before: making that accessible leaves alone what stands in for the first.
 void read_beside_what_has_no_block(const std::string &folder) {
+  const StrayAllowed allowed;
   const SoftwareLines lines(folder);
   Word &one = lines.first_word_of(0);
   Word &without_block = lines.first_word_of(300);
@@ -288,6 +290,7 @@ void read_beside_what_has_no_block(const std::string &folder) {
 
 // A query that has touched many pages goes on in larger ranges. One of them holds a page that no block could be had for, and that it stores to then.
 void write_to_what_has_no_block(const std::string &folder) {
+  const StrayAllowed allowed;
   constexpr std::uint64_t kTouched = 512, kDomains = 32;  // domains of one process share its areas of memory
   const MemoryFolder elsewhere;
   std::vector<Domain> others;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/stage.h"
+#include "tests/support/stray.h"
 
 namespace tmh::test {
 namespace {
@@ -208,6 +209,7 @@ TEST_P(SemanticsTest, QueryReadsAndReturns) {
 }
 
 TEST_P(SemanticsTest, QueryThatWritesIsAnErrorThatNamesTheAddress) {
+  const StrayAllowed allowed;
   const Actor self = actor();
   self.commit(2, 10);
   const std::uint64_t before = self.domain.counters().aborts[static_cast<std::size_t>(AbortCause::kQueryWrote)];
@@ -224,6 +226,7 @@ TEST_P(SemanticsTest, QueryThatWritesIsAnErrorThatNamesTheAddress) {
 }
 
 TEST_P(SemanticsTest, QueryThatWritesBeforeItReadsIsAnErrorToo) {
+  const StrayAllowed allowed;
   const Actor self = actor();
   expect_error(
       Errc::kQueryWrote, [&] { query(self.domain, [&] { self.set(7, 1); }); }, hex(&self.word(7)));
@@ -231,6 +234,7 @@ TEST_P(SemanticsTest, QueryThatWritesBeforeItReadsIsAnErrorToo) {
 }
 
 TEST_P(SemanticsTest, QueryThatWritesTheLastByteOfASegmentIsAnError) {
+  const StrayAllowed allowed;
   const Actor self = actor();
   auto *last = reinterpret_cast<unsigned char *>(self.first.data()) + self.first.size_bytes() - 1;
   expect_error(

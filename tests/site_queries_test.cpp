@@ -34,6 +34,7 @@ class SiteQueriesTest : public testing::Test {
     options.levels = Levels::kHybrid;
     options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
     options.capacity = capacity;
+    options.stray = Stray::kAllow;  // one of them stores
     domain_ = Domain::open(folder_.path(), options);
     segment_ = domain_.map("words.raw", words_options(kPages));
   }

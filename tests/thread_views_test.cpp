@@ -23,6 +23,7 @@
 #include "platform/process.h"
 #include "tests/support/children.h"
 #include "tests/support/modes.h"
+#include "tests/support/stray.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thread_table.h"
 
@@ -147,6 +148,7 @@ TEST_P(ThreadViewsTest, ExceptionsRetriesAndActionsWork) {
 }
 
 TEST_P(ThreadViewsTest, QueriesOfTwoThreadsOverlapAndStayOnTheirSnapshots) {
+  const StrayAllowed allowed;
   const Table table(folder_.path(), threaded(mode()));
   atomically(table.site, [&] { table.word(0).store(1); });
   std::atomic<int> inside{0};

@@ -70,7 +70,7 @@ class FakeMachine {
     write("/sys/devices/system/cpu/vulnerabilities/mmio_stale_data", "Not affected");
     write("/sys/bus/event_source/devices/cpu/type", "4");
     trial = {true, false, kTrialCommits, kTrialCommits, {}};
-    pages = {4096, 0, 0, 0, 0, 0, 0, 0, 8u << 20, "kernel-hot", "the cheapest way"};
+    pages = {4096, 0, 0, 0, 0, 0, 0, 0, 8u << 20, "kernel-hot", "the cheapest way", ""};
     topology = {"", 1, 1, 8, 16, 48u << 10, 12, 64};
     counters.pmu = "Intel Icelake";
     counters.pmu_events = 70;
@@ -288,6 +288,16 @@ TEST(ToolDoctor, PerfEventParanoid) {
   EXPECT_NE(find(fake.findings(), "perf page-fault events").remedy.find("mlock"), std::string::npos);
 }
 
+TEST(ToolDoctor, ProtectionKeysSayWhatTheirAbsenceCosts) {
+  FakeMachine fake;
+  EXPECT_EQ(find(fake.findings(), "protection keys").verdict, Verdict::kYes);
+  fake.pages.key_refusal = "the processor has no protection keys";
+  const Findings found = fake.findings();
+  EXPECT_EQ(find(found, "protection keys").verdict, Verdict::kLimited);
+  EXPECT_EQ(find(found, "protection keys").cause, fake.pages.key_refusal);
+  EXPECT_NE(find(found, "protection keys").remedy.find("TMH_TRACKING=signal"), std::string::npos);
+}
+
 TEST(ToolDoctor, HugePagesOvercommitAndAreas) {
   FakeMachine fake;
   fake.write("/sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never");
@@ -388,8 +398,9 @@ TEST(ToolDoctor, EveryNoIsExplained) {
     facts.rtm.mmio_state = flip() ? "" : "Vulnerable";
     PageTrials &trials = facts.pages.trials;
     trials = {
-        flip() ? 4096 : 16384, error(), error(), error(), error(), error(), error(), error(), random(), "", "why"};
+        flip() ? 4096 : 16384, error(), error(), error(), error(), error(), error(), error(), random(), "", "why", ""};
     if (flip()) trials.tracking = flip() ? "kernel-hot" : "signal";
+    if (flip()) trials.key_refusal = "the processor has none";
     facts.pages.huge_pages = flip() ? "" : "always";
     facts.pages.shared_huge_pages = flip() ? "never" : "force";
     if (flip()) facts.pages.map_count_max = static_cast<std::int64_t>(random() % 100'000);

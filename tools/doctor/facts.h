@@ -49,6 +49,7 @@ struct PageTrials {
   std::uint64_t memlock_bytes = 0;  // soft limit; ~0: none
   std::string tracking;             // that a domain opened now uses; empty: none could be opened
   std::string tracking_reason;      // or why no domain could be opened
+  std::string key_refusal;          // why the process gets no protection key; empty: it has one
 };
 
 struct PagePart {

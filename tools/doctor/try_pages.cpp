@@ -18,6 +18,7 @@
 #include "platform/fault_ring.h"
 #include "platform/files.h"
 #include "platform/page_tables.h"
+#include "platform/protection_keys.h"
 #include "tools/doctor/finding.h"
 #include "tools/doctor/machine.h"
 #include "tools/temporary_folder.h"
@@ -104,6 +105,7 @@ PageTrials try_pages() {
   try_userfaultfd(&trials);
   try_view(&trials);
   try_perf(&trials);
+  if (platform::process_key() == platform::kNoKey) trials.key_refusal = platform::key_refusal();
   trials.bpf = try_bpf();
   rlimit limit{};
   (void)::getrlimit(RLIMIT_MEMLOCK, &limit);
