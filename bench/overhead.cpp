@@ -1,4 +1,4 @@
-// bench/overhead.cpp -- what counters, histograms of latency and traces cost when nobody looks: the smallest transaction of each level.
+// bench/overhead.cpp -- what counters, histograms of latency, traces and protection keys cost the smallest transaction of each level.
 // Shape:   a measurement is a process of its own (this program with --worker): it opens a fresh domain, warms up, and times batches; the
 //          median batch counts. A round runs every way of looking once, in rotating order; ratios are taken within a round.
 //          uncounted: bench/overhead_uncounted, the same linked with a library that is compiled without counting (TMH_NO_COUNTERS); it is
@@ -30,6 +30,7 @@
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
 #include "platform/counting.h"
+#include "platform/protection_keys.h"
 
 namespace tmh::bench {
 namespace {
@@ -47,13 +48,15 @@ struct Way {
   bool is_counted;
   const char *latency;  // TMH_LATENCY
   const char *trace;    // TMH_TRACE
+  const char *stray;    // TMH_STRAY
 };
-constexpr std::array<Way, 5> kWays = {{{"nothing", false, "off", "off"},
-                                       {"counters", true, "off", "off"},
-                                       {"counters, histograms", true, "sampled", "off"},
-                                       {"counters, every latency", true, "full", "off"},
-                                       {"counters, histograms, trace", true, "sampled", "on"}}};
-constexpr std::size_t kNothing = 0, kCounters = 1, kDefault = 2;
+constexpr std::array<Way, 6> kWays = {{{"nothing", false, "off", "off", "allow"},
+                                       {"counters", true, "off", "off", "allow"},
+                                       {"counters, histograms", true, "sampled", "off", "allow"},
+                                       {"counters, every latency", true, "full", "off", "allow"},
+                                       {"counters, histograms, trace", true, "sampled", "on", "allow"},
+                                       {"counters, histograms, keys", true, "sampled", "off", "fault"}}};
+constexpr std::size_t kNothing = 0, kCounters = 1, kDefault = 2, kKeys = 5;
 
 struct Options {
   CommonOptions common;
@@ -173,10 +176,11 @@ class Overhead {
   void measure(std::size_t work, std::size_t way) {
     const Way &how = kWays[way];
     if ((!how.is_counted && !has_uncounted_) || !why_[work].empty()) return;
+    if (way == kKeys && platform::process_key() == platform::kNoKey) return;
     const std::string folder = scratch_.subfolder(fmt::format("domain-{}", measured_++));
     const std::string command = fmt::format(
-        "TMH_LATENCY={} TMH_TRACE={} '{}' --worker {} --domain '{}' --transactions {}", how.latency, how.trace,
-        how.is_counted ? counted_ : uncounted_, kWorks[work].name, folder, options_.transactions);
+        "TMH_LATENCY={} TMH_TRACE={} TMH_STRAY={} '{}' --worker {} --domain '{}' --transactions {}", how.latency,
+        how.trace, how.stray, how.is_counted ? counted_ : uncounted_, kWorks[work].name, folder, options_.transactions);
     const std::unique_ptr<FILE, int (*)(FILE *)> pipe(::popen(command.c_str(), "r"), ::pclose);
     char line[512] = {};
     if (pipe == nullptr || std::fgets(line, sizeof line, pipe.get()) == nullptr)
@@ -191,9 +195,10 @@ class Overhead {
 
   void print(Report *report) const {
     const std::size_t base = has_uncounted_ ? kNothing : kCounters;
-    Table table({"ns per transaction", "nothing", "counters", "and histograms", "every latency", "and trace"});
+    Table table(
+        {"ns per transaction", "nothing", "counters", "and histograms", "every latency", "and trace", "and keys"});
     Table ratios({fmt::format("ratio to \"{}\"", kWays[base].name), "nothing", "counters", "and histograms",
-                  "every latency", "and trace"});
+                  "every latency", "and trace", "and keys"});
     for (std::size_t w = 0; w < kWorks.size(); ++w) {
       if (!why_[w].empty()) {
         std::printf("%s: %s\n", kWorks[w].what, why_[w].c_str());
@@ -223,7 +228,9 @@ class Overhead {
     table.print();
     std::printf("\n");
     ratios.print();
-    std::printf("wanted: \"%s\" at most 1.01 of \"nothing\"\n", kWays[kDefault].name);
+    std::printf("wanted: \"%s\" at most 1.01 of \"nothing\"; keys at most 60 ns more\n", kWays[kDefault].name);
+    if (platform::process_key() == platform::kNoKey)
+      std::printf("SKIPPED \"and keys\": %s\n", platform::key_refusal().c_str());
   }
 
   Options options_;
