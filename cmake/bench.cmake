@@ -111,7 +111,8 @@ tmh_add_program_test(bench.line_updates bench bench_line --tiny --only list --up
 # What bench/overhead compares counting with: the library and the bench once more, compiled without it. As long a build as the library's, so
 # only when asked for: --target bench_overhead_uncounted.
 add_library(tmh_uncounted STATIC EXCLUDE_FROM_ALL ${TMH_SOURCES})
-target_link_libraries(tmh_uncounted PRIVATE tmh_warnings PUBLIC tmh_usdt Boost::headers Threads::Threads)
+target_link_libraries(tmh_uncounted PRIVATE tmh_warnings
+                      PUBLIC tmh_usdt Boost::headers Threads::Threads)
 target_include_directories(tmh_uncounted PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
 target_compile_features(tmh_uncounted PUBLIC cxx_std_20)
 target_compile_definitions(tmh_uncounted PUBLIC TMH_NO_COUNTERS)

@@ -1,13 +1,13 @@
 # What may be missing: every configure looks for it anew and names it in one summary. No source asks
-# the compiler what is there (__has_include): a feature is a compile definition, so the build compiles
-# objects again when it changes.
+# the compiler what is there (__has_include): a feature is a compile definition, so the build
+# compiles objects again when it changes.
 set_property(GLOBAL PROPERTY TMH_OPTIONAL_PARTS "")
 
-# tmh_optional(<part> <found> <remedy>): one line of the summary. The remedy says why the part is missing.
-function(tmh_optional part found remedy)
+# tmh_optional(<part> <found> <why not>): the part's words in the summary.
+function(tmh_optional part found why_not)
   set(answer yes)
   if(NOT ${found})
-    set(answer "no, ${remedy}")
+    set(answer "no, ${why_not}")
   endif()
   set_property(GLOBAL APPEND PROPERTY TMH_OPTIONAL_PARTS "${part}: ${answer}")
 endfunction()

@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""probes.py <root> --library PATH --sdt 0|1 | <root> --self-test -- the USDT probes in libtmh are those that man/tmh-probes.7 documents.
+"""probes.py <root> --library PATH --sdt 0|1 | <root> --self-test
+
+The USDT probes in libtmh are those that man/tmh-probes.7 documents.
 
 Rules: (1) the library's .note.stapsdt names each documented probe, and no other, with as many arguments. (2) scripts for bpftrace use
-documented probes only. Where CMake built none (--sdt 0), and without readelf, the first is skipped. --self-test: faults planted in a right listing are caught.
+documented probes only. The first is skipped
+with --sdt 0 (CMake has not found <sys/sdt.h>) and without readelf.
+--self-test: faults planted in a right listing are caught.
 """
 import os
 import re
@@ -61,11 +65,12 @@ def main():
     if sys.argv[2] == "--self-test":
         problems = self_test(root)
     else:
-        library, sdt = sys.argv[sys.argv.index("--library") + 1], sys.argv[sys.argv.index("--sdt") + 1]
+        library, sdt = (sys.argv[sys.argv.index(option) + 1] for option in ("--library", "--sdt"))
         wanted = documented(root)
         problems = scripts(root, wanted)
         if sdt == "0":
-            print("\n".join(problems) or "SKIPPED: configured without <sys/sdt.h> (systemtap-sdt-dev): the library has no probes")
+            print("\n".join(problems) or
+                  "SKIPPED: configured without <sys/sdt.h> (systemtap-sdt-dev): no probes")
             return 1 if problems else SKIPPED
         if shutil.which("readelf") is None:
             print("\n".join(problems) or "SKIPPED: readelf is not installed (binutils)")
