@@ -37,7 +37,7 @@ macro(tmh_bench_opponent found source definition library)
     list(FILTER tmh_bench_durable EXCLUDE REGEX "/${source}$")
   endif()
 endmacro()
-if(BERKELEY_DB_INCLUDE_DIR AND BERKELEY_DB_LIBRARY)
+if(BERKELEY_DB_FOUND)
   add_library(tmh_berkeley_db INTERFACE)
   target_include_directories(tmh_berkeley_db SYSTEM INTERFACE "${BERKELEY_DB_INCLUDE_DIR}")
   target_link_libraries(tmh_berkeley_db INTERFACE "${BERKELEY_DB_LIBRARY}")
@@ -52,9 +52,15 @@ endif()
 
 # The line bench's opponents. One file of libitm's is compiled with -fgnu-tm. Sanitizers do not know what libitm's clones do.
 include(CheckCXXSourceCompiles)
+if(NOT TMH_HAVE_ITM)
+  unset(TMH_HAVE_ITM CACHE)  # libitm may have come since
+endif()
+set(CMAKE_REQUIRED_QUIET TRUE)
 set(CMAKE_REQUIRED_FLAGS -fgnu-tm)
 check_cxx_source_compiles("int x; int main() { __transaction_atomic { ++x; } }" TMH_HAVE_ITM)
 unset(CMAKE_REQUIRED_FLAGS)
+unset(CMAKE_REQUIRED_QUIET)
+tmh_optional("libitm (bench)" TMH_HAVE_ITM "this compiler has no working -fgnu-tm")
 if(TMH_HAVE_ITM AND NOT TMH_SANITIZE AND NOT TMH_COVERAGE)
   add_library(tmh_bench_itm STATIC "${PROJECT_SOURCE_DIR}/bench/support/line_itm.cpp"
                                    "${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp")
@@ -105,7 +111,8 @@ tmh_add_program_test(bench.line_updates bench bench_line --tiny --only list --up
 # What bench/overhead compares counting with: the library and the bench once more, compiled without it. As long a build as the library's, so
 # only when asked for: --target bench_overhead_uncounted.
 add_library(tmh_uncounted STATIC EXCLUDE_FROM_ALL ${TMH_SOURCES})
-target_link_libraries(tmh_uncounted PRIVATE tmh_warnings PUBLIC Boost::headers Threads::Threads)
+target_link_libraries(tmh_uncounted PRIVATE tmh_warnings
+                      PUBLIC tmh_usdt Boost::headers Threads::Threads)
 target_include_directories(tmh_uncounted PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
 target_compile_features(tmh_uncounted PUBLIC cxx_std_20)
 target_compile_definitions(tmh_uncounted PUBLIC TMH_NO_COUNTERS)

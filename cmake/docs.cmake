@@ -1,7 +1,13 @@
 # The site of the public headers and READMEs: cmake --build ... --target docs, in build/<preset>/docs. Only where doxygen is found.
+tmh_look_again(TMH_DOXYGEN)
 find_program(TMH_DOXYGEN doxygen)
 find_package(Python3 QUIET COMPONENTS Interpreter)
+set(TMH_HAVE_DOCS FALSE)
 if(TMH_DOXYGEN AND Python3_FOUND)
+  set(TMH_HAVE_DOCS TRUE)
+endif()
+tmh_optional("site of the headers" TMH_HAVE_DOCS "doxygen or python3 is missing")
+if(TMH_HAVE_DOCS)
   file(GLOB_RECURSE readmes CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/*README.md")
   list(FILTER readmes EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/build/")
   list(APPEND readmes "${PROJECT_SOURCE_DIR}/ARCHITECTURE.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"

@@ -10,7 +10,8 @@ file(GLOB XAC_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/compat/libxac/*.c
 function(tmh_add_library name)
   cmake_parse_arguments(arg "" "" "SOURCES" ${ARGN})
   add_library(${name}_objects OBJECT ${arg_SOURCES})
-  target_link_libraries(${name}_objects PRIVATE tmh_warnings Boost::headers Threads::Threads)
+  target_link_libraries(${name}_objects PRIVATE tmh_warnings tmh_usdt
+                        Boost::headers Threads::Threads)
   target_include_directories(${name}_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
   add_library(${name} SHARED $<TARGET_OBJECTS:${name}_objects>)
   add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)

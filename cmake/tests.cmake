@@ -16,6 +16,7 @@ endif()
 
 add_library(tmh_test_common INTERFACE)
 target_include_directories(tmh_test_common INTERFACE "${PROJECT_SOURCE_DIR}")
+target_link_libraries(tmh_test_common INTERFACE tmh_usdt)
 target_link_libraries(tmh_test_common INTERFACE tmh_warnings tmh::tmh_static GTest::gtest tmh_rapidcheck fmt::fmt
                                                 nlohmann_json::nlohmann_json)
 if(TMH_SANITIZE MATCHES "undefined")
@@ -188,7 +189,11 @@ if(TMH_BUILD_BENCH)
            --benches "${PROJECT_BINARY_DIR}" --out "${PROJECT_BINARY_DIR}/run/bench.reproduce")
   set_tests_properties(bench.reproduce PROPERTIES LABELS bench RUN_SERIAL TRUE TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
 endif()
-tmh_add_house_test(probes probes.py "${PROJECT_SOURCE_DIR}" --library "$<TARGET_FILE:tmh>" --cxx "${CMAKE_CXX_COMPILER}")
+tmh_add_house_test(probes probes.py "${PROJECT_SOURCE_DIR}" --library "$<TARGET_FILE:tmh>"
+                   --sdt ${TMH_HAVE_SDT})
+tmh_add_house_test(commands commands.py "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(optional optional.py "${PROJECT_SOURCE_DIR}" --cmake "${CMAKE_COMMAND}"
+                   --cxx "${CMAKE_CXX_COMPILER}")
 tmh_add_house_test(probes_can_fail probes.py "${PROJECT_SOURCE_DIR}" --self-test)
 if(NOT TMH_SANITIZE AND NOT TMH_COVERAGE)  # gdb and a sanitizer's start get in each other's way
   tmh_add_house_test(gdb gdb/printers.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}" --library "$<TARGET_FILE:tmh_static>")

@@ -1,8 +1,9 @@
 // platform/probes.h -- points at which the engine says what it does: USDT probes of the provider `tmh`, for bpftrace, perf, gdb, SystemTap; and
 // the events of `tmh trace`.
 // Shape:     one function per probe; its parameters are the probe's arguments, in order, which man/tmh-probes.7 documents. A probe that nobody
-//            watches is one no-op instruction, besides having its arguments at hand; without <sys/sdt.h> it is nothing. The same call is
-//            recorded by trace.h: one branch when that is off.
+//            watches is one no-op instruction, besides having its arguments at hand; with
+//            TMH_HAVE_SDT=0 (cmake/dependencies.cmake) it is nothing. trace.h records the same
+//            call: one branch when that is off.
 // Contexts:  everywhere: in signal handlers, between XBEGIN and XEND, under locks.
 // Source:    systemtap-sdt-dev; the notes are listed by `readelf -n`, and by tests/probes.py.
 #pragma once
@@ -11,7 +12,10 @@
 
 #include "platform/trace.h"
 
-#if __has_include(<sys/sdt.h>)
+#ifndef TMH_HAVE_SDT
+#error "TMH_HAVE_SDT is not defined: CMake decides, link the target with tmh_usdt"
+#endif
+#if TMH_HAVE_SDT
 #include <sys/sdt.h>
 #define TMH_PROBE2(name, a, b) STAP_PROBE2(tmh, name, a, b)
 #define TMH_PROBE3(name, a, b, c) STAP_PROBE3(tmh, name, a, b, c)

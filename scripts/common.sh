@@ -63,12 +63,19 @@ install_packages() {
     die "Could not install: $missing"
 }
 
-# configure <preset> [cmake arguments]. A build folder that came along when the project was copied is started afresh.
+# is_configured <preset>: its build folder is this project's, made by the preset. Not so: nothing is
+# there, the folder came along when the project was copied, or it has another generator.
+is_configured() {
+  local cache="$root/build/$1/CMakeCache.txt"
+  [ -f "$cache" ] && grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$cache" &&
+    grep -qxF "CMAKE_GENERATOR:INTERNAL=Ninja" "$cache"
+}
+
+# configure <preset> [cmake arguments]. NOTICE: warnings, and the summary of optional parts.
 configure() {
-  local preset=$1 cache="$root/build/$1/CMakeCache.txt" fresh=()
+  local preset=$1 fresh=()
   shift
-  if [ -f "$cache" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$cache"; then
-    fresh=(--fresh)
-  fi
-  (cd "$root" && cmake --preset "$preset" "${fresh[@]}" --log-level=WARNING "$@") || die "Configuring $preset failed."
+  is_configured "$preset" || fresh=(--fresh)
+  (cd "$root" && cmake --preset "$preset" "${fresh[@]}" --log-level=NOTICE "$@") ||
+    die "Configuring $preset failed."
 }

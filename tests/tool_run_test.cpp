@@ -265,7 +265,7 @@ TEST(ToolRun, AWrongValueIsToldWithTheRightOnes) {
   };
   expect_told("--operations", "0", "--operations: 0 is no number from 1 to 18446744073709551615");
   expect_told("--size", "-1", "--size: -1 is no number from 1 to 18446744073709551615");
-  expect_told("--capacity", "bogus", "--capacity: bogus is none of unlimited, l1d, or <size>KiB/<ways>/64");
+  expect_told("--capacity", "bogus", "--capacity: 'bogus'; right values: unlimited, l1d, or <size>KiB");
   expect_told("--conflict", "oldest-wins,oldest-wins", "one of self-abort, oldest-wins");
   expect_told("--domain", "", "--domain: the folder has an empty name");
 }

@@ -1,6 +1,7 @@
 // tests/tool_stat_test.cpp -- tmh stat, policies and completion.
 // Invariants: (1) stat's totals are the library's. (2) it joins nothing and changes nothing. (3) every value that an option accepts is listed
-//             by policies, and nothing else. (4) bash completes every subcommand and option.
+//             by policies, and nothing else. (4) bash completes every subcommand and option,
+//             and the values of those that have a few.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -296,6 +297,7 @@ TEST(ToolCompletion, BashCompletesSubcommandsOptionsAndFolders) {
   EXPECT_EQ(completed({"run", "bank", "--domain", ""}, folder.path()), (Set{"a shop"}));
   EXPECT_EQ(completed({"kill-stuck", "--"}, folder.path()),
             (Set{"--help", "--json", "--pid", "--older-than", "--grace", "--kill"}));
+  EXPECT_EQ(completed({"run", "bank", "--processes", ""}, folder.path()), (Set{""})) << "a number";
   const Set offered = completed({""}, folder.path());
   const std::string help = run_tmh({"--help"}).out;
   std::size_t named = 0;
@@ -305,6 +307,36 @@ TEST(ToolCompletion, BashCompletesSubcommandsOptionsAndFolders) {
     ++named;
   }
   EXPECT_GE(named, 11u);
+}
+
+// What is offered is what the option accepts: each value is tried.
+TEST(ToolCompletion, BashCompletesValues) {
+  if (access("/bin/bash", X_OK) != 0) GTEST_SKIP() << "/bin/bash is not there";
+  const MemoryFolder folder;
+  using Set = std::set<std::string>;
+  const auto values = [&](const std::string &option, const std::string &word) {
+    return completed({"run", "bank", option, word}, folder.path());
+  };
+  EXPECT_EQ(values("--level", ""), (Set{"line", "page", "hybrid"}));
+  EXPECT_EQ(values("--durability", ""), (Set{"none", "buffered", "strict"}));
+  EXPECT_EQ(values("--escalation", ""),
+            (Set{"never", "always", "on-capacity", "after-n", "after-wasted-time", "adaptive", "adaptive-pages"}));
+  EXPECT_EQ(values("--conflict", ""), (Set{"self-abort", "oldest-wins", "selfish-abort", "youngest-wins", "keep-age",
+                                           "fresh-age", "backoff=none", "backoff=exponential", "backoff=adaptive"}));
+  EXPECT_EQ(values("--conflict", "oldest-wins,f"), (Set{"oldest-wins,fresh-age"}));
+  EXPECT_EQ(values("--cross", "re"), (Set{"recall-and-wait"}));
+  EXPECT_EQ(values("--capacity", ""), (Set{"unlimited", "l1d"}));
+  for (const char *option : {"--line-mode", "--group-commit", "--tracking", "--detection", "--thread-views"})
+    EXPECT_FALSE(values(option, "").contains("")) << option;
+  // bash gives three words where "=" is typed, and puts in the third.
+  EXPECT_EQ(completed({"run", "bank", "--level", "=", "hy"}, folder.path()), (Set{"hybrid"}));
+  EXPECT_EQ(completed({"run", "bank", "--level", "="}, folder.path()), (Set{"line", "page", "hybrid"}));
+  EXPECT_EQ(completed({"run", "bank", "--conflict", "keep-age,backoff", "=", "ex"}, folder.path()),
+            (Set{"exponential"}));
+  for (const char *option : {"--level", "--durability", "--conflict", "--escalation", "--cross", "--tracking"}) {
+    for (const std::string &value : values(option, ""))
+      EXPECT_NE(run_tmh({"run", "bank", option, value, "--operations", "1"}).exit_code, 64) << option << ' ' << value;
+  }
 }
 
 }  // namespace

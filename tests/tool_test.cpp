@@ -225,6 +225,8 @@ TEST_F(Tool, HelpHasAnExampleAndTheExitCodes) {
     EXPECT_NE(end.out.find("Example: tmh " + name), std::string::npos) << name << end.out;
     EXPECT_NE(end.out.find("Exit code: 0"), std::string::npos) << name;
   }
+  const std::string perf = tmh({"perf", "--help"}).out;
+  EXPECT_NE(perf.find("Exit code: PROGRAM's own; 128 + N"), std::string::npos) << perf;
   EXPECT_EQ(tmh({"--help"}).exit_code, 0);
   EXPECT_EQ(tmh({"--version"}).out.substr(0, 6), "tmh 0.");
 }
@@ -359,6 +361,52 @@ TEST_F(Tool, RecoverReplaysAndReports) {
   EXPECT_EQ(tmh_json({"info", domain()})["open"], false);
   in_domain(domain(), {}, Ending::kClosed, [](const Domain &, const Segment &s) { EXPECT_EQ(word_of(s, 36), 100u); });
   EXPECT_NE(tmh({"recover", domain()}).out.find("was closed cleanly"), std::string::npos);
+}
+
+// What recover has put in order is no news to the commands that open the domain next.
+TEST_F(Tool, OnlyADomainThatRecoversIsSaidNotToHaveBeenClosed) {
+  const std::string killed = folder_ / "killed";
+  for (const std::string &folder : {domain(), killed})
+    in_domain(folder, durable_options(), Ending::kPowerCut,
+              [](const Domain &d, const Segment &s) { commit(d, s, 10); });
+  EXPECT_EQ(tmh({"recover", domain()}).exit_code, 0);
+  EXPECT_NE(tmh({"recover", domain()}).out.find(domain() + ": nothing to replay\n"), std::string::npos);
+  const ProgramEnd end = tmh({"backup", domain(), folder_ / "backup"});
+  EXPECT_EQ(end.exit_code, 0) << end.err;
+  EXPECT_EQ(end.out.find("cleanly"), std::string::npos) << end.out;
+  EXPECT_EQ(tmh({"backup", killed, folder_ / "another"})
+                .out.find(killed + ": was not closed cleanly; 10 transactions replayed first\n"),
+            0U);
+}
+
+// A detail that is a sentence is not followed by the code's own words for the same.
+TEST_F(Tool, AnErrorIsToldOnce) {
+  in_domain(domain(), durable_options(), Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 1); });
+  const std::string none = folder_ / "none", file = folder_ / "file", empty = folder_ / "empty";
+  write_file(file, "x");
+  std::filesystem::create_directory(empty);
+  { const Domain volatile_one = Domain::open(folder_ / "volatile"); }
+  const std::vector<std::pair<Words, std::string>> told = {
+      {{"recover", none}, none + ": no such folder (kNotADomain, exit code 3)"},
+      {{"info", none}, none + ": no such folder (kNotADomain, exit code 3)"},
+      {{"recover", file}, file + " is no folder (kNotADomain, exit code 3)"},
+      {{"check", empty}, empty + " is no domain: it holds no tmh.control (kNotADomain, exit code 3)"},
+      {{"log", "dump", folder_ / "volatile"},
+       folder_ / "volatile" + " is volatile: it has no log (kNotDurable, exit code 3)"},
+      {{"backup", domain(), empty}, empty + " exists (kBadArgument, exit code 3)"},
+      {{"archive", domain(), file}, file + " is no folder (kBadArgument, exit code 3)"},
+      {{"log", "dump", domain(), "--logs", none}, none + ": No such file or directory (kIo, exit code 3)"},
+      {{"run", "bank", "--domain", folder_ / "volatile", "--durability", "strict"},
+       "the domain's durability is none (kDurabilityMismatch, exit code 3)"},
+      {{"rtm-emulate", "--", none}, none + ": No such file or directory (kIo, exit code 3)"},
+  };
+  for (const auto &[words, line] : told) {
+    const ProgramEnd end = tmh(words);
+    if (words[0] == "rtm-emulate" && end.err.find("kRtmUnavailable") != std::string::npos) continue;
+    EXPECT_EQ(end.err, "tmh: " + line + "\n") << ::testing::PrintToString(words);
+  }
+  const ProgramEnd end = tmh({"recover", none, "--json"});
+  EXPECT_EQ(json::parse(end.out, nullptr, false).value("message", ""), none + ": no such folder");
 }
 
 // A backup made before, the log files from then on, and a moment in between.

@@ -144,7 +144,7 @@ LogLook look_at_log(const std::string &folder, const ControlFile &control) {
   try {
     const LogVerdict verdict = verify_log(folder, control);
     const LogEnd &end = verdict.end;
-    if (end.error != Errc::kOk) refuse(end.error, end.why);
+    if (end.error != Errc::kOk) throw Error(end.error, end.why);
     look.is_at_checkpoint = verdict.transactions == 0;
     look.part.state = end.torn ? PartState::kTorn : PartState::kSound;
     look.part.message = verdict.was_never_made
@@ -154,7 +154,7 @@ LogLook look_at_log(const std::string &folder, const ControlFile &control) {
                                           end.lsn, verdict.is_open ? " (so far: the domain is open)" : "");
   } catch (const Error &error) {
     look.part.state = state_of(error.errc());
-    look.part.message = fmt::format("{} ({})", error.what(), errc_name(error.errc()));
+    look.part.message = fmt::format("{} ({})", text_of(error), errc_name(error.errc()));
   }
   return look;
 }
@@ -172,7 +172,7 @@ std::optional<Part> unsettled(const std::string &folder, bool is_behind_log) {
                   PartState::kUnchecked,
                   "everybody who had the domain open died: the next open puts its data files in order"};
   } catch (const Error &error) {  // shared memory of another version, say
-    return Part{{}, state_of(error.errc()), fmt::format("{} ({})", error.what(), errc_name(error.errc()))};
+    return Part{{}, state_of(error.errc()), fmt::format("{} ({})", text_of(error), errc_name(error.errc()))};
   }
   if (!is_behind_log) return std::nullopt;
   return Part{{},
@@ -186,7 +186,7 @@ std::optional<Part> opened_since(const std::string &folder, std::uint64_t life) 
   try {
     if (read_control(folder)->header.life == life) return std::nullopt;
   } catch (const Error &error) {
-    return Part{{}, state_of(error.errc()), fmt::format("{} ({})", error.what(), errc_name(error.errc()))};
+    return Part{{}, state_of(error.errc()), fmt::format("{} ({})", text_of(error), errc_name(error.errc()))};
   }
   return Part{{}, PartState::kUnchecked, "the domain was open while its data files were read; ask again"};
 }

@@ -9,6 +9,7 @@
 #include <map>
 #include <new>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -30,12 +31,14 @@ namespace tmh::tools {
 namespace {
 
 constexpr const char *kExitCodes =
-    "Exit code: 0 done (log: clean end), 1 torn tail (log commands and check only), 2 the domain is damaged, 3 refused "
-    "or "
-    "failed\n"
-    "(the message names the reason), 4 recover: the wanted time lies before what can be restored, 5 --timeout has "
-    "passed, 64 wrong command "
-    "line. Manual pages: tmh(1), tmh-durability(7).";
+    "Exit code: 0 done (log: clean end), 1 torn tail (log commands and check only), 2 the domain\n"
+    "is damaged, 3 refused or failed (the message names the reason), 4 recover: the wanted time\n"
+    "lies before what can be restored, 5 --timeout has passed, 64 wrong command line.\n"
+    "Manual pages: tmh(1), tmh-durability(7).";
+constexpr const char *kPerfExitCodes =
+    "Exit code: PROGRAM's own; 128 + N when signal N has killed it, 127 when it is not found, 126\n"
+    "when it cannot be started otherwise; 3 the report cannot be written, 64 wrong command line;\n"
+    "with --encodings 0. Manual page: tmh(1).";
 
 // CLI11 reads "-1" and numbers beyond 64 bits as some other number.
 std::string check_number(const std::string &text) {
@@ -62,10 +65,28 @@ void read_as_decimal(CLI::Option *option) {
   });
 }
 
+// As the library says it of a variable.
+std::string right_values(const std::string &text, const char *values) {
+  return fmt::format("'{}'; right values: {}", text, values);
+}
+
+// Of "one of a, b; c=1 to 9": a and b. Not c, which takes a number; words of the text between may be
+// among them, and are no values.
+std::vector<std::string> listed_words(const std::string &values) {
+  std::vector<std::string> words;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
+    end = values.find_first_of(",;", begin);
+    const std::string item = values.substr(begin, end == std::string::npos ? end : end - begin);
+    if (item.find(" to ") == std::string::npos) words.push_back(item.substr(item.rfind(' ') + 1));
+  }
+  return words;
+}
+
 std::string check_capacity(const std::string &text) {
   line::CapacityModel ignored;
   if (line::parse(text, &ignored) == Errc::kOk) return {};
-  return text + " is none of " + line::capacity_values();
+  return right_values(text, line::capacity_values());
 }
 
 // Which CLI::Range lets pass.
@@ -153,7 +174,7 @@ class CommandLine {
     print_error(fmt::format("tmh: {}\n", sentence(error)));
     if (json_ != nullptr && *json_) {
       const Json document{
-          {"error", errc_name(error.errc())}, {"code", error.code().value()}, {"message", error.what()}};
+          {"error", errc_name(error.errc())}, {"code", error.code().value()}, {"message", text_of(error)}};
       std::fputs((document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n").c_str(), stdout);
       std::fflush(stdout);
     }
@@ -281,15 +302,16 @@ class CommandLine {
     sub->footer("Example: source <(tmh completion)");
     sub->final_callback([this] {
       chosen_ = [this] {
-        print(bash_completion(app_));
+        print(bash_completion(app_, values_));
         return Exit::kOk;
       };
     });
   }
 
   void add_perf() {
-    CLI::App *sub = add_bare(&app_, "perf", "Run PROGRAM and count hardware and software events, its descendants' too",
-                             &perf_, "tmh perf -e rtm -e cycles,instructions -- ./bank 4");
+    CLI::App *sub =
+        add_bare(&app_, "perf", "Run PROGRAM and count hardware and software events, its descendants' too", &perf_, "");
+    sub->footer(fmt::format("Example: tmh perf -e rtm -e cycles,instructions -- ./bank 4\n{}", kPerfExitCodes));
     sub->add_option(
            "--events,-e", perf_.groups,
            "a set (software, cpu, tlb, rtm), or a group of events that are counted together: names with commas "
@@ -300,7 +322,7 @@ class CommandLine {
             (void)perf::groups_of({list});
             return std::string();
           } catch (const Error &error) {
-            return std::string(error.what());
+            return text_of(error);
           }
         });
     sub->add_option("--output,-o", perf_.output, "file of the report (default: standard error)");
@@ -354,11 +376,19 @@ class CommandLine {
 
   // A value as the library spells it; `values` are the right ones.
   template <class Value>
-  static void add_spec(CLI::App *sub, const char *name, std::string *spec, const char *about, const char *values) {
-    sub->add_option(name, *spec, fmt::format("{}: {}", about, values))->check([values](const std::string &text) {
+  void add_spec(CLI::App *sub, const char *name, std::string *spec, const char *about, const char *values) {
+    const auto is_right = [](const std::string &text) {
       Value ignored{};
-      return parse(text, &ignored) == Errc::kOk ? std::string() : text + " is none of " + values;
+      return parse(text, &ignored) == Errc::kOk;
+    };
+    CLI::Option *option = sub->add_option(name, *spec, fmt::format("{}: {}", about, values));
+    option->check([values, is_right](const std::string &text) {
+      return is_right(text) ? std::string() : right_values(text, values);
     });
+    Values &offered = values_[option];
+    offered.commas = std::string_view(values).starts_with("comma-separated");
+    for (const std::string &word : listed_words(values))
+      if (is_right(word)) offered.words.push_back(word);
   }
 
   void add_run() {
@@ -409,8 +439,10 @@ class CommandLine {
                          escalation_values());
     add_spec<CrossPolicy>(sub, "--cross", &run_.cross, "what level 1 does about a page of level 2",
                           cross_policy_values());
-    sub->add_option("--capacity", run_.capacity, "what fits into an instance of level 1, see tmh policies")
-        ->check(check_capacity);
+    CLI::Option *capacity =
+        sub->add_option("--capacity", run_.capacity, "what fits into an instance of level 1, see tmh policies");
+    capacity->check(check_capacity);
+    values_[capacity].words = {"unlimited", "l1d"};
     add_spec<Tracking>(sub, "--tracking", &run_.tracking, "how pages that are touched are found", tracking_values());
     add_spec<Detection>(sub, "--detection", &run_.detection, "when conflicts of level 2 are found", detection_values());
     add_spec<ThreadViewUse>(sub, "--thread-views", &run_.thread_views, "threads at level 2", thread_view_values());
@@ -459,6 +491,7 @@ class CommandLine {
   RunCommand run_;
   KillStuckCommand kill_stuck_;
   RtmEmulateCommand rtm_emulate_;
+  ValuesOf values_;
   std::function<Exit()> chosen_;
   const bool *json_ = nullptr;  // the chosen command's
 };

@@ -38,26 +38,67 @@ bool takes_folder(const CLI::App &app) {
   return false;
 }
 
+// What may stand behind an option: its words, a folder, a file; nothing where it takes a number.
+std::string offer_behind(const CLI::Option &option, const ValuesOf &values) {
+  const std::string name = option.get_lnames().front();
+  if (const auto found = values.find(&option); found != values.end())
+    return fmt::format("words=\"{}\" kind={}", fmt::join(found->second.words, " "),
+                       found->second.commas ? " commas=1" : "");
+  if (const std::string words = words_of_argument(option); !words.empty())
+    return fmt::format("words=\"{}\" kind=", words.substr(1));
+  if (name == "logs" || name == "domain") return "words= kind=-d";
+  if (name == "output") return "words= kind=-f";
+  return "words= kind=";
+}
+
+// The cases of options that take a value, for what stands before the word that is typed.
+std::string cases_of_values(const CLI::App &app, const ValuesOf &values) {
+  std::string cases;
+  for (const CLI::Option *option : app.get_options()) {
+    if (option->get_positional() || option->get_lnames().empty() || option->get_items_expected() == 0) continue;
+    std::string names;
+    for (const std::string &name : option->get_lnames()) names += (names.empty() ? "--" : " | --") + name;
+    for (const std::string &name : option->get_snames()) names += " | -" + name;
+    cases += fmt::format("        {}) {} ;;\n", names, offer_behind(*option, values));
+  }
+  return cases;
+}
+
 // path: the subcommands so far, each with a blank before it; "" is the command itself.
-void add_cases(const CLI::App &app, const std::string &path, std::string *known, std::string *cases) {
+void add_cases(const CLI::App &app, const std::string &path, const ValuesOf &values, std::string *known,
+               std::string *cases) {
   *cases += fmt::format("    \"{}\")\n      words=\"{}\"\n", path, words_after(app));
-  if (takes_folder(app)) *cases += "      folders=1\n";
+  if (takes_folder(app)) *cases += "      kind=-d\n";
+  if (const std::string behind = cases_of_values(app, values); !behind.empty())
+    *cases += fmt::format("      case $before in\n{}      esac\n", behind);
   *cases += "      ;;\n";
   for (const CLI::App *sub : app.get_subcommands([](const CLI::App *) { return true; })) {
     const std::string name = path + " " + sub->get_name();
     *known += fmt::format("{}\"{}\"", known->empty() ? "" : " | ", name);
-    add_cases(*sub, name, known, cases);
+    add_cases(*sub, name, values, known, cases);
   }
 }
 
 }  // namespace
 
-std::string bash_completion(const CLI::App &app) {
+// bash splits words at "=": `--level=page` and `backoff=none` are three words each, and a reply
+// replaces the third.
+std::string bash_completion(const CLI::App &app, const ValuesOf &values) {
   std::string known, cases;
-  add_cases(app, "", &known, &cases);
+  add_cases(app, "", values, &known, &cases);
   return "# bash completion of the tmh command; written by `tmh completion`\n"
          "_tmh() {\n"
-         "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} path= words= folders=0 i\n"
+         "  local word=${COMP_WORDS[COMP_CWORD]} at=$((COMP_CWORD - 1)) before= split= path= words= kind=\n"
+         "  local commas=0 listed= i\n"
+         "  if [[ $word == = ]]; then word= at=$COMP_CWORD; fi\n"
+         "  before=${COMP_WORDS[at]}\n"
+         "  if [[ $before == = && ${COMP_WORDS[at-1]} == --* ]]; then\n"
+         "    before=${COMP_WORDS[at-1]}\n"
+         "  elif [[ $before == = ]]; then\n"
+         "    split=${COMP_WORDS[at-1]}= before=${COMP_WORDS[at-2]}\n"
+         "    if [[ $before == = ]]; then before=${COMP_WORDS[at-3]}; fi\n"
+         "  fi\n"
+         "  word=$split$word\n"
          "  for ((i = 1; i < COMP_CWORD; ++i)); do\n"
          "    case \"$path ${COMP_WORDS[i]}\" in\n"
          "      " +
@@ -68,9 +109,11 @@ std::string bash_completion(const CLI::App &app) {
          "  case $path in\n" +
          cases +
          "  esac\n"
-         "  [[ $before == --logs || $before == --domain ]] && words= folders=1\n"
-         "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\"; [[ $folders == 1 ]] && compgen -d -- "
-         "\"$word\")\n"
+         "  if [[ $commas == 1 && $word == *,* ]]; then listed=${word%,*},; fi\n"
+         "  mapfile -t COMPREPLY < <(compgen -P \"$listed\" -W \"$words\" -- \"${word#\"$listed\"}\"\n"
+         "    [[ -n $kind ]] && compgen $kind -- \"$word\")\n"
+         "  COMPREPLY=(\"${COMPREPLY[@]#\"$split\"}\")\n"
+         "  [[ -n $kind ]] || compopt +o filenames 2>/dev/null\n"
          "}\n"
          "complete -o filenames -F _tmh tmh\n";
 }

@@ -82,13 +82,17 @@ std::string segment_path(const std::string &folder, const storage::SegmentRecord
   return record.name[0] == '/' ? record.name : folder + "/" + record.name;
 }
 
-std::unique_ptr<ControlFile> read_control(const std::string &folder) {
-  const std::string path = folder + "/tmh.control";
+void expect_domain(const std::string &folder) {
   struct stat info {};
   if (stat(folder.c_str(), &info) != 0 && errno == ENOENT) refuse(Errc::kNotADomain, folder + ": no such folder");
   if (stat(folder.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) refuse(Errc::kNotADomain, folder + " is no folder");
-  if (stat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
-    refuse(Errc::kNotADomain, folder + " holds no tmh.control");
+  if (stat((folder + "/tmh.control").c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
+    refuse(Errc::kNotADomain, folder + " is no domain: it holds no tmh.control");
+}
+
+std::unique_ptr<ControlFile> read_control(const std::string &folder) {
+  const std::string path = folder + "/tmh.control";
+  expect_domain(folder);
   for (int tries = 1;; ++tries) {
     const std::string bytes = read_regular(path, 2 * storage::kControlBytes);
     std::string why;
@@ -99,14 +103,14 @@ std::unique_ptr<ControlFile> read_control(const std::string &folder) {
       error = settle_sizes(folder, control.get(), &why);
     }
     if (error == Errc::kOk) return control;
-    if (tries == kTries) refuse(error, path + ": " + why);
+    if (tries == kTries) throw Error(error, path + ": " + why);
     pause_ms(5);
   }
 }
 
 std::unique_ptr<ControlFile> read_durable_control(const std::string &folder) {
   auto control = read_control(folder);
-  if (control->header.durability == 0) refuse(Errc::kNotDurable, folder);
+  if (control->header.durability == 0) refuse(Errc::kNotDurable, folder + " is volatile: it has no log");
   return control;
 }
 
@@ -163,9 +167,10 @@ const CheckpointV1 &CheckpointSlots::get(const std::string &folder) const {
   if (!exists) refuse(Errc::kLogMissing, path + ": no such file");
   // A whole slot of another version or domain is no damage that the other slot could make good.
   for (const Slot &one : slot) {
-    if (one.error == Errc::kForeignVersion || one.error == Errc::kNotADomain) refuse(one.error, path + ": " + one.why);
+    if (one.error == Errc::kForeignVersion || one.error == Errc::kNotADomain)
+      throw Error(one.error, path + ": " + one.why);
   }
-  if (current < 0) refuse(Errc::kCorrupt, path + ": " + slot[0].why + "; " + slot[1].why);
+  if (current < 0) throw Error(Errc::kCorrupt, path + ": " + slot[0].why + "; " + slot[1].why);
   return slot[current].content;
 }
 

@@ -16,6 +16,8 @@
 
 namespace tmh::tools {
 
+// Error kNotADomain when there is no such folder or no tmh.control in it.
+void expect_domain(const std::string &folder);
 // Errors: kNotADomain when there is no such folder or no tmh.control in it; what verify_control() says; kIo, kPermission.
 [[nodiscard]] std::unique_ptr<storage::ControlFile> read_control(const std::string &folder);
 // The same; kNotDurable when the domain is volatile.

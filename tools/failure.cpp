@@ -1,6 +1,8 @@
 // tools/failure.cpp -- names of error codes.
 #include "tools/failure.h"
 
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include "platform/failure.h"
@@ -76,13 +78,54 @@ Exit exit_of(const Error &error) noexcept {
   return specific != nullptr ? specific->exit() : exit_of(error.errc());
 }
 
+namespace {
+
+// The library's details of these codes are sentences.
+bool tells_all(Errc code) noexcept {
+  switch (code) {
+    case Errc::kBadArgument:
+    case Errc::kBadPolicy:
+    case Errc::kBadTracking:
+    case Errc::kBadDetection:
+    case Errc::kBadDurability:
+    case Errc::kBadLevels:
+    case Errc::kDetectionMismatch:
+    case Errc::kDurabilityMismatch:
+    case Errc::kLevelsMismatch:
+    case Errc::kLogDamaged:
+    case Errc::kLogMissing:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// "file: No such file or directory", as platform::fail_errno() makes it.
+bool ends_with_errno(const std::string &detail) {
+  constexpr int kErrnoMax = 133;
+  for (int number = 1; number <= kErrnoMax; ++number)
+    if (detail.ends_with(std::string(": ") + std::strerror(number))) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string text_of(const Error &error) {
+  const std::string all = error.what();
+  const std::string tail = ": " + error.code().message();
+  if (!all.ends_with(tail)) return all;  // no detail
+  std::string detail = all.substr(0, all.size() - tail.size());
+  const bool is_refusal = dynamic_cast<const Refusal *>(&error) != nullptr;
+  return is_refusal || tells_all(error.errc()) || ends_with_errno(detail) ? detail : all;
+}
+
 std::string sentence(const Error &error) {
   // A file's name may hold anything.
-  return fmt::format("{} ({}, exit code {})", printable(error.what()), errc_name(error.errc()),
+  return fmt::format("{} ({}, exit code {})", printable(text_of(error)), errc_name(error.errc()),
                      static_cast<int>(exit_of(error)));
 }
 
-void refuse(Errc code, const std::string &detail) { throw Error(code, detail); }
+void refuse(Errc code, const std::string &detail) { throw Refusal(code, detail); }
 
 void check(Errc code) {
   if (code != Errc::kOk) throw Error(code, platform::failure_detail());

@@ -9,10 +9,16 @@
 
 namespace tmh::tools {
 
-// An error with an exit code of its own, which says more than its Errc's.
-class SpecificError : public Error {
+// An error whose detail is a whole sentence: what message() says of its Errc would say it again.
+class Refusal : public Error {
  public:
-  SpecificError(Exit exit, Errc code, const std::string &detail) : Error(code, detail), exit_(exit) {}
+  using Error::Error;
+};
+
+// One with an exit code of its own, which says more than its Errc's.
+class SpecificError : public Refusal {
+ public:
+  SpecificError(Exit exit, Errc code, const std::string &detail) : Refusal(code, detail), exit_(exit) {}
   [[nodiscard]] Exit exit() const noexcept { return exit_; }
 
  private:
@@ -22,8 +28,11 @@ class SpecificError : public Error {
 
 // "kLogDamaged"; "unknown" for a number that is none.
 [[nodiscard]] const char *errc_name(Errc code) noexcept;
-// "/d/tmh.log.0000000000, offset 8192: ...: the redo log is damaged before its end (kLogDamaged, exit code 2)"
+// What happened, said once: the detail alone where it is a sentence, else what().
+[[nodiscard]] std::string text_of(const Error &error);
+// "backup exists (kBadArgument, exit code 3)"
 [[nodiscard]] std::string sentence(const Error &error);
+// Throws a Refusal: the detail is a whole sentence.
 [[noreturn]] void refuse(Errc code, const std::string &detail);
 // Throws Error(code) with this thread's failure detail.
 void check(Errc code);

@@ -41,10 +41,12 @@ Joined join(const std::string &folder) {
   return joined;
 }
 
-std::string opening_text(const Domain &domain) {
+// A domain that `tmh recover` has just put in order counts as not clean, and has nothing to tell.
+std::string opening_text(const LiveCommand &command, const Domain &domain) {
   const RecoveryInfo info = domain.recovery();
-  if (!info.ran || info.was_clean) return {};
-  return fmt::format("{}: was not closed cleanly; {} replayed first\n", domain.folder(),
+  const bool has_nothing = info.transactions == 0 && !info.tail_was_torn;
+  if (!info.ran || info.was_clean || has_nothing) return {};
+  return fmt::format("{}: was not closed cleanly; {} replayed first\n", command.domain,
                      counted(info.transactions, "transaction"));
 }
 
@@ -72,7 +74,7 @@ Exit checkpoint(const LiveCommand &command, const Joined &joined) {
     print(Json{{"domain", command.domain}, {"lsn", after}, {"lsn_before", before}, {"total_us", us}});
     return Exit::kOk;
   }
-  std::string text = opening_text(domain);
+  std::string text = opening_text(command, domain);
   if (after == before)
     text += fmt::format("{}: nothing to do in {}; recovery starts at LSN {} as before\n", command.domain,
                         duration_text(us), after);
@@ -96,7 +98,7 @@ Exit archive(const LiveCommand &command, const Joined &joined) {
     print(Json{{"domain", command.domain}, {"to", command.to}, {"moved", moved}, {"bytes", bytes}, {"total_us", us}});
     return Exit::kOk;
   }
-  std::string text = opening_text(joined.domain);
+  std::string text = opening_text(command, joined.domain);
   for (const std::string &file : moved) text += file + "\n";
   text += fmt::format("{}: {} moved to {} ({}) in {}\n", command.domain, counted(moved.size(), "log file"), command.to,
                       bytes_text(bytes), duration_text(us));
@@ -159,7 +161,7 @@ Exit backup(const LiveCommand &command, const Joined &joined) {
     print(document);
     return Exit::kOk;
   }
-  print(opening_text(joined.domain) +
+  print(opening_text(command, joined.domain) +
         fmt::format("{}: {} copied to {} ({}, {} on disk) in {}; {}\n", command.domain, counted(copied.files, "file"),
                     command.to, bytes_text(copied.bytes), bytes_text(copied.disk_bytes), duration_text(us),
                     is_copy ? "it is recovered, and a domain of its own" : "opening it there recovers it"));

@@ -159,7 +159,7 @@ Exit run(const LogDumpCommand &command) {
   else
     print(end_text(end, is_open));
   flush_output();
-  if (end.error != Errc::kOk && !command.json) refuse(end.error, end.why);
+  if (end.error != Errc::kOk && !command.json) throw Error(end.error, end.why);
   return exit_of(end);
 }
 
@@ -191,7 +191,7 @@ Exit run(const LogVerifyCommand &command) {
       text += "one of the two checkpoint slots is damaged; the other one is used, and log files for it are kept\n";
     print(text + end_text(end, verdict.is_open));
     flush_output();
-    if (end.error != Errc::kOk) refuse(end.error, end.why);
+    if (end.error != Errc::kOk) throw Error(end.error, end.why);
   }
   return exit_of(end);
 }

@@ -39,8 +39,8 @@ class ProgressLine {
 
 std::string report_text(const RecoverCommand &command, const RecoveryInfo &info) {
   std::string text;
-  if (info.was_clean && info.transactions == 0)
-    text = fmt::format("{}: was closed cleanly; nothing to replay\n", command.domain);
+  if (info.transactions == 0)
+    text = fmt::format("{}: {}nothing to replay\n", command.domain, info.was_clean ? "was closed cleanly; " : "");
   else
     text = fmt::format("{}: {} replayed ({} of log, {}) in {}\n", command.domain,
                        counted(info.transactions, "transaction"), bytes_text(info.log_bytes),
@@ -112,6 +112,7 @@ void expect_restorable(const RecoverCommand &command, std::uint64_t moment_ns) {
 }  // namespace
 
 Exit run(const RecoverCommand &command) {
+  expect_domain(command.domain);
   RecoverOptions options;
   options.until_lsn = command.until_lsn;
   options.log_folder = command.logs;

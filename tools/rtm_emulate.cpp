@@ -14,6 +14,7 @@
 #include <tmh/error.hpp>
 
 #include "tools/commands.h"
+#include "tools/failure.h"
 
 namespace tmh::tools {
 
@@ -29,10 +30,10 @@ std::string find_library() {
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
   for (const fs::path &candidate : {folder / kLibrary, folder / ".." / TMH_LIBDIR / kLibrary})
     if (fs::exists(candidate, error)) return fs::weakly_canonical(candidate, error).string();
-  throw Error(Errc::kRtmUnavailable,
-              fmt::format("{} is neither beside this program nor in ../{}: it is built on x86-64 Linux where "
-                          "Zydis is installed; TMH_RTM_EMULATION_LIBRARY may name it",
-                          kLibrary, TMH_LIBDIR));
+  refuse(Errc::kRtmUnavailable,
+         fmt::format("{} is neither beside this program nor in ../{}: it is built on x86-64 Linux where "
+                     "Zydis is installed; TMH_RTM_EMULATION_LIBRARY may name it",
+                     kLibrary, TMH_LIBDIR));
 }
 
 void set(const std::string &name, const std::string &value) { ::setenv(name.c_str(), value.c_str(), 1); }

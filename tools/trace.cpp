@@ -56,7 +56,7 @@ bool read_bytes(const std::string &path, std::string *bytes) {
   if (error != Errc::kOk && errno == ENOENT) return false;  // asked now, the next one may be there
   check(error);
   if (bytes->empty()) return false;
-  if (bytes->size() < platform::kTraceBytes) refuse(Errc::kShortFile, path);
+  if (bytes->size() < platform::kTraceBytes) refuse(Errc::kShortFile, path + " is shorter than a trace");
   return word(*bytes, 0) != 0;
 }
 
@@ -66,10 +66,11 @@ std::optional<Ring> read_ring(const std::string &path) {
   std::string bytes, again;
   if (!read_bytes(path, &bytes) || !read_bytes(path, &again)) return std::nullopt;
   const auto half = [&](std::size_t at) { return static_cast<std::uint32_t>(word(bytes, at / 8 * 8) >> (at % 8 * 8)); };
-  if (word(bytes, 0) != platform::kTraceMagic) refuse(Errc::kCorrupt, path + ": no trace");
-  if (half(offsetof(TraceHeaderV1, version)) != platform::kTraceVersion) refuse(Errc::kForeignVersion, path);
+  if (word(bytes, 0) != platform::kTraceMagic) refuse(Errc::kCorrupt, path + " is no trace");
+  if (half(offsetof(TraceHeaderV1, version)) != platform::kTraceVersion)
+    refuse(Errc::kForeignVersion, path + " is a trace of another version");
   if (half(offsetof(TraceHeaderV1, event_count)) != platform::kTraceEvents)
-    refuse(Errc::kCorrupt, path + ": event count");
+    refuse(Errc::kCorrupt, path + ": its number of events is wrong");
   Ring ring;
   ring.pid = static_cast<std::int32_t>(half(offsetof(TraceHeaderV1, pid)));
   const char *const name = bytes.data() + offsetof(TraceHeaderV1, name);

@@ -38,13 +38,16 @@ std::int64_t now_ns() { return static_cast<std::int64_t>(platform::monotonic_ns(
 void *shared_memory(std::size_t bytes) {
   void *const memory =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) refuse(Errc::kOutOfMemory, "memory shared with workers");
+  if (memory == MAP_FAILED) refuse(Errc::kOutOfMemory, "there is no memory to share with workers");
   return memory;
 }
 
 // The first one of a process.
 void tell(ProcessState &process, const std::exception &error) {
-  if (process.has_error.exchange(1) == 0) (void)std::snprintf(process.error, sizeof process.error, "%s", error.what());
+  if (process.has_error.exchange(1) != 0) return;
+  const auto *const ours = dynamic_cast<const Error *>(&error);
+  const std::string text = ours != nullptr ? text_of(*ours) : error.what();
+  (void)std::snprintf(process.error, sizeof process.error, "%s", text.c_str());
 }
 
 }  // namespace
