@@ -93,6 +93,14 @@ class Segment {
   // in a query, also of a root that there is; ask before it.
   template <class T>
   [[nodiscard]] T *root(std::string_view name = "root") const;
+  // What may not lie in a segment is refused when it is compiled: tmh/may_lie_in_segment.hpp.
+  template <class T>
+  requires std::is_reference_v<T>
+  void root(std::string_view name = "root") const {
+    static_assert(!std::is_reference_v<T>,
+                  "tmh: a reference is the address of another object: a root is an object.");
+    (void)name;
+  }
   // The 8-byte cell behind a root; zero on first use. REQUIRES: inside an instance. name: 1 to 47 bytes.
   [[nodiscard]] void **root_cell(std::string_view name, std::uint64_t type_bytes = 0) const;
 
