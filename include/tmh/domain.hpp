@@ -117,10 +117,15 @@ class Segment {
 class Domain {
  public:
   Domain() = default;
-  // Opens or creates the domain in `folder` (created if missing) and attaches this process. Opening it again in the
-  // same process returns the same domain, with the options that it has; those that it cannot have are refused as another process's would be
-  // (kDurabilityMismatch, kDetectionMismatch, kLevelsMismatch). Errors: see Errc 3 to 10, 18, 20, 21, 27 to 31, 36, 38 to 41, 44 to 48, 50.
-  // kNotADomain (this process has it open) and kDomainInUse (others have): the folder holds other files than when they came.
+  // Opens or creates the domain in `folder` (created if missing) and attaches this process. Opening
+  // it again in the same process returns the same domain, with the options that it has. Those that
+  // it cannot have are refused as another process's would be (kDurabilityMismatch,
+  // kDetectionMismatch, kLevelsMismatch), and the process's own when they contradict those that it
+  // has (kAlreadyInitialized); options that are unset or equal are not, nor are `name` and
+  // log_file_bytes.
+  // Errors: see Errc 2 to 10, 18, 20, 21, 27 to 31, 36, 38 to 41, 44 to 48, 50.
+  // kNotADomain (this process has it open) and kDomainInUse (others have): the folder holds other
+  // files than when they came.
   [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options = {});
   [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options,
                                    std::error_code &ec) noexcept;
