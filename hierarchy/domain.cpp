@@ -179,11 +179,125 @@ const SegmentImpl &required(const std::shared_ptr<SegmentImpl> &impl) {
 
 }  // namespace
 
+namespace {
+// What an allocator without a segment holds; no segment begins there.
+enum class NoHeap : std::uintptr_t { kProcess = 0, kOutside, kNone, kSeveral, kUnmapped };
+std::byte *marked(NoHeap why) noexcept { return reinterpret_cast<std::byte *>(why); }
+bool is_segment(const std::byte *base) noexcept {
+  return reinterpret_cast<std::uintptr_t>(base) >= kPageBytes;
+}
+
+[[noreturn]] void raise_no_heap(NoHeap why) {
+  leave_hardware();
+  constexpr const char *kMake = ": make it from a tmh::Segment";
+  const auto refuse = [&](Errc code, const char *what) {
+    platform::fail(code, std::string(what) + kMake);
+    raise(code);
+  };
+  switch (why) {
+    case NoHeap::kOutside:
+      refuse(Errc::kEndWithoutBegin,
+             "a tmh::allocator that was made by default outside an instance has no segment");
+      break;
+    case NoHeap::kNone:
+      refuse(Errc::kNotAHeap,
+             "a tmh::allocator was made by default where the domain had no heap segment mapped");
+      break;
+    case NoHeap::kSeveral:
+      refuse(Errc::kBadArgument,
+             "a tmh::allocator was made by default where the domain had several heap segments "
+             "mapped");
+      break;
+    default:
+      break;
+  }
+  refuse(Errc::kNotMapped, "a tmh::allocator was made from an empty or unmapped segment");
+  std::terminate();  // refuse() has thrown
+}
+
+enum class RunsHere : std::uint8_t { kNothing, kUpdate, kQuery };
+RunsHere runs_here() noexcept {
+  if (hardware_run.depth != 0) return RunsHere::kUpdate;  // queries do not run there
+  if (line_run.depth != 0) return line_run.thread->is_query() ? RunsHere::kQuery : RunsHere::kUpdate;
+  if (!page_instance_here()) return RunsHere::kNothing;
+  // A query inside an update is the update's.
+  return page_run.runner->nest.front() ? RunsHere::kQuery : RunsHere::kUpdate;
+}
+// REQUIRES: this thread runs an instance. Is it of that domain?
+bool runs_here(const DomainImpl &domain) noexcept {
+  if (hardware_run.depth != 0) return hardware_run.domain == domain.lines();
+  if (line_run.depth != 0) return line_run.domain == domain.lines();
+  return page_run.domain == &domain;
+}
+
+// REQUIRES: this thread runs an instance.
+std::byte *only_heap_here() noexcept {
+  Registry &registry = known_segments();
+  const std::scoped_lock guard(registry.mutex);
+  std::byte *found = marked(NoHeap::kNone);
+  for (const auto &entry : registry.segments) {
+    const auto segment = entry.lock();
+    if (segment == nullptr || segment->layout != Layout::kHeap || segment->relocatable) continue;
+    std::byte *const base = segment->base;
+    const auto domain = segment->domain.lock();
+    if (base == nullptr || domain == nullptr || domain->usable() != Errc::kOk ||
+        !runs_here(*domain))
+      continue;
+    if (is_segment(found)) return marked(NoHeap::kSeveral);
+    found = base;
+  }
+  return found;
+}
+
+bool holds(const SegmentImpl &segment, const void *address) noexcept {
+  const auto distance = reinterpret_cast<std::uintptr_t>(address) -
+                        reinterpret_cast<std::uintptr_t>(segment.base.load());
+  return distance < segment.max_bytes;
+}
+}  // namespace
+
 void *heap_allocate(std::byte *base, std::size_t bytes, std::size_t alignment) {
+  if (base == marked(NoHeap::kProcess)) return ::operator new(bytes, std::align_val_t(alignment));
+  if (!is_segment(base)) raise_no_heap(static_cast<NoHeap>(reinterpret_cast<std::uintptr_t>(base)));
   return allocate_in(*segment_for_heap(base), bytes, alignment);
 }
-void heap_deallocate(std::byte *base, void *pointer, std::size_t bytes) {
-  deallocate_in(*segment_for_heap(base), pointer, bytes);
+void heap_deallocate(std::byte *base, void *pointer, std::size_t bytes, std::size_t alignment) {
+  if (is_segment(base)) {
+    const auto segment = segment_for_heap(base);
+    if (pointer == nullptr || holds(*segment, pointer))
+      return deallocate_in(*segment, pointer, bytes);
+  }
+  // Containers that make an allocator for each call may free with another than they allocated with.
+  if (const auto holder = find_segment(pointer); holder != nullptr)
+    return deallocate_in(*holder, pointer, bytes);
+  ::operator delete(pointer, std::align_val_t(alignment));
+}
+
+std::byte *heap_here() noexcept {
+  switch (runs_here()) {
+    case RunsHere::kUpdate:
+      return only_heap_here();
+    case RunsHere::kQuery:
+      return marked(NoHeap::kProcess);
+    default:
+      return marked(NoHeap::kOutside);
+  }
+}
+std::byte *heap_of_copy(std::byte *base) noexcept {
+  if (runs_here() != RunsHere::kUpdate) return marked(NoHeap::kProcess);
+  if (is_segment(base)) return base;
+  std::byte *const here = only_heap_here();
+  return is_segment(here) ? here : marked(NoHeap::kProcess);
+}
+std::byte *heap_of(const Segment &segment) noexcept {
+  std::byte *const base = segment.data();
+  return base != nullptr ? base : marked(NoHeap::kUnmapped);
+}
+void check_place(const void *allocator) {
+  if (find_segment(allocator) == nullptr) return;
+  platform::fail(Errc::kBadArgument,
+                 "a container of the process's heap was moved or swapped into a segment; copy it");
+  raise(Errc::kBadArgument);
 }
 
 }  // namespace detail

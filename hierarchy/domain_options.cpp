@@ -96,14 +96,79 @@ Errc DomainImpl::check_durability(Durability wanted) const {
              : fail(Errc::kDurabilityMismatch, std::string("the domain's durability is ") + to_string(durability()));
 }
 
-// What is asked for and another process would be refused. The rest is this process's own, and stays as it is: instances may be running. The
-// environment has had its say at the first open.
+namespace {
+// What a second open() in this process asks for, beside what the domain has here. The first
+// difference that is found is the one that is told.
+class Agreement {
+ public:
+  explicit Agreement(const std::string &folder) : folder_(folder) {}
+  [[nodiscard]] Errc error() const noexcept { return error_; }
+
+  // is_asked: the option is set.
+  void compare(const char *option, bool is_asked, const auto &asked, const auto &present) {
+    if (error_ != Errc::kOk || !is_asked || asked == present) return;
+    error_ = fail(Errc::kAlreadyInitialized,
+                  folder_ + ": this process has it open with " + option + " " + text_of(present) +
+                      ", not " + text_of(asked) + "; leave the option unset, or close it first");
+  }
+  // A specification; empty: not set.
+  template <class Value>
+  void compare_spec(const char *option, const std::string &spec, Errc wrong, const char *values,
+                    const Value &present) {
+    if (error_ != Errc::kOk || spec.empty()) return;
+    Value asked;
+    if (parse(std::string_view(spec), &asked) != Errc::kOk)
+      error_ = fail(wrong, "'" + spec + "'; right values: " + values);
+    compare(option, true, asked, present);
+  }
+
+ private:
+  static std::string text_of(bool value) { return value ? "true" : "false"; }
+  static std::string text_of(std::uint32_t value) { return std::to_string(value); }
+  static std::string text_of(std::uint64_t value) { return std::to_string(value); }
+  static std::string text_of(const auto &value) { return to_string(value); }
+
+  const std::string &folder_;
+  Errc error_ = Errc::kOk;
+};
+}  // namespace
+
+// The domain that this process has open keeps its options: instances may be running. What
+// contradicts them is refused. The environment has had its say at the first open.
 Errc DomainImpl::check_agreement(const DomainOptions &options) const {
-  Policy policy;
-  if (const Errc error = parse_policy(options, &policy); error != Errc::kOk) return error;
+  Policy asked;
+  if (const Errc error = parse_policy(options, &asked); error != Errc::kOk) return error;
   if (const Errc error = check_detection(options.detection); error != Errc::kOk) return error;
   if (const Errc error = check_levels(options.levels); error != Errc::kOk) return error;
-  return check_durability(options.durability);
+  if (const Errc error = check_durability(options.durability); error != Errc::kOk) return error;
+  Agreement agreement(folder_);
+  agreement.compare("policy", !options.policy.empty(), asked, policy());
+  agreement.compare("tracking",
+                    options.tracking != Tracking::kAuto && options.tracking != wanted_tracking_,
+                    options.tracking, engine_->tracking().tracking);
+  agreement.compare("line", options.line != LineChoice::kAuto, options.line, line_wanted_);
+  agreement.compare("cross", options.cross != CrossPolicy{}, options.cross, cross_);
+  agreement.compare("thread_views", options.thread_views != ThreadViewUse{}, options.thread_views,
+                    thread_view_use_);
+  agreement.compare("latency", options.latency != Latency{}, options.latency, latency_use_);
+  agreement.compare_spec("escalation", options.escalation, Errc::kBadLevels, escalation_values(),
+                         escalation_);
+  agreement.compare_spec("capacity", options.capacity, Errc::kBadLevels, line::capacity_values(),
+                         capacity_);
+  if (durable_ == nullptr) return agreement.error();
+  agreement.compare_spec("group_commit", options.group_commit, Errc::kBadDurability,
+                         group_commit_values(), durable_->group());
+  // These have no value that says that they are unset: their defaults do.
+  const DomainOptions unset;
+  const auto compare = [&](const char *option, const auto DomainOptions::*member) {
+    agreement.compare(option, options.*member != unset.*member, options.*member, options_.*member);
+  };
+  compare("early_release", &DomainOptions::early_release);
+  compare("flush_interval_ms", &DomainOptions::flush_interval_ms);
+  compare("checkpoint_bytes", &DomainOptions::checkpoint_bytes);
+  compare("checkpoint_interval_ms", &DomainOptions::checkpoint_interval_ms);
+  compare("keep_log", &DomainOptions::keep_log);
+  return agreement.error();
 }
 
 Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {

@@ -96,7 +96,7 @@ pools::~pools() {
     for (List &list : lane.lists) {
       for (Chunk *chunk = list.chunks; chunk != nullptr;) {
         Chunk *const next = chunk->next;
-        detail::heap_deallocate(heap_, chunk, chunk->bytes);
+        detail::heap_deallocate(heap_, chunk, chunk->bytes, kPageBytes);
         chunk = next;
       }
     }
@@ -196,7 +196,7 @@ void *pools::allocate(std::size_t bytes, std::size_t alignment) {
 
 void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
   if (block == nullptr) return;
-  if (is_of_the_heap(bytes, alignment)) return detail::heap_deallocate(heap_, block, bytes);
+  if (is_of_the_heap(bytes, alignment)) return detail::heap_deallocate(heap_, block, bytes, alignment);
   List &list = lanes_[lane_here().number % kLanes].lists[class_of(bytes)];
   auto *const freed = static_cast<Block *>(block);
   freed->next = list.free;

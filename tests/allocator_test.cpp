@@ -5,7 +5,10 @@
 //                 abort.
 //             (4) each misuse has its Errc, and harms nothing.
 // Several processes: multi_allocator_test.cpp. The heap alone: heap_test.cpp.
+#include <csignal>
+#include <cstdlib>
 #include <deque>
+#include <map>
 #include <queue>
 #include <stdexcept>
 #include <string>
@@ -321,15 +324,147 @@ TEST_P(AllocatorTest, AllocatorsCompareByTheirSegment) {
   atomically(domain_, [&] {
     std::vector<int, allocator<int>> here({1, 2, 3}, allocator<int>(segment_));
     std::vector<int, allocator<int>> there({4}, allocator<int>(other));
-    there = here;  // takes the segment along
-    EXPECT_EQ(there.get_allocator(), here.get_allocator());
-    EXPECT_EQ(segment_of(there.data()).name(), "heap");
-    there = std::vector<int, allocator<int>>({5, 6}, allocator<int>(other));
+    there = here;
+    EXPECT_EQ(there, here);
+    EXPECT_EQ(segment_of(there.data()).name(), "other") << "an assignment keeps the segment";
+    there = std::vector<int, allocator<int>>({5, 6}, allocator<int>(segment_));
+    EXPECT_EQ(segment_of(there.data()).name(), "other") << "also one that moves";
     std::swap(here, there);
     EXPECT_EQ(segment_of(here.data()).name(), "other");
     EXPECT_EQ(here.size() + there.size(), 5U);
   });
   EXPECT_EQ(blocks(segment_) + blocks(other), 0U);
+}
+
+using Numbers = std::vector<int, allocator<int>>;
+using Word = std::basic_string<char, std::char_traits<char>, allocator<char>>;
+// Two levels, without an adaptor that hands the allocator on.
+using Words = std::map<int, Word, std::less<>, allocator<std::pair<const int, Word>>>;
+
+TEST_P(AllocatorTest, AnAllocatorByDefaultHasTheOnlyHeapOfTheRunningUpdate) {
+  static_cast<void>(domain_.map("plain", raw_segment()));
+  auto *numbers = segment_.root<Numbers>("numbers");
+  atomically(domain_, [&] {
+    EXPECT_EQ(allocator<int>(), allocator<int>(segment_));
+    numbers->push_back(1);
+    query(domain_, [] { EXPECT_NE(allocator<int>().base(), nullptr) << "a query in it is its own"; });
+    const Numbers made({1, 2, 3});
+    EXPECT_EQ(segment_of(made.data()).name(), "heap");
+  });
+  SegmentOptions moving;
+  moving.relocatable = true;
+  static_cast<void>(domain_.map("moving", moving));
+  atomically(domain_, [&] { EXPECT_EQ(allocator<int>(), allocator<int>(segment_)); });
+}
+
+TEST_P(AllocatorTest, AnAllocatorByDefaultThatHasNoSegmentSaysWhy) {
+  Numbers outside;
+  expect_error(Errc::kEndWithoutBegin, [&] { outside.push_back(1); }, "outside an instance");
+  atomically(domain_, [&] {
+    expect_error(Errc::kEndWithoutBegin, [&] { outside.push_back(1); }, "make it from a tmh::Segment");
+  });
+  expect_error(Errc::kNotMapped, [&] { Numbers(allocator<int>(Segment())).push_back(1); });
+  static_cast<void>(map("other", kMiB, kMiB));
+  atomically(domain_, [&] {
+    expect_error(Errc::kBadArgument, [] { Numbers().push_back(1); }, "several heap segments");
+  });
+  domain_.unmap(segment_);
+  atomically(domain_, [] { Numbers().push_back(1); });
+  domain_.unmap(segment_of(map("third", kMiB, kMiB).data()));
+  std::error_code ec;
+  ASSERT_FALSE(domain_.unmap("other", ec)) << ec.message();
+  atomically(domain_, [&] {
+    expect_error(Errc::kNotAHeap, [] { Numbers().push_back(1); }, "no heap segment");
+  });
+}
+
+TEST_P(AllocatorTest, ACopyMadeInAQueryLivesInTheProcessesHeap) {
+  auto *numbers = segment_.root<Numbers>("numbers");
+  auto *words = segment_.root<Words>("words");
+  auto *nested = segment_.root<SharedLibrary::Vector<Word>>("nested");
+  const std::string text(100, 'x');
+  atomically(domain_, [&] {
+    numbers->assign({1, 2, 3});
+    words->try_emplace(1, text, allocator<char>(segment_));
+    nested->emplace_back(text);
+  });
+  const std::uint64_t before = blocks(segment_);
+  Numbers copy = query(domain_, [&] { return *numbers; });
+  Words dictionary = query(domain_, [&] {
+    const Word word = "made in a query, and too long for the string's own buffer";
+    EXPECT_FALSE(segment_of(word.data()));
+    return *words;
+  });
+  EXPECT_EQ(copy, Numbers({1, 2, 3}, copy.get_allocator()));
+  EXPECT_EQ(std::string_view(dictionary.at(1)), text);
+  EXPECT_FALSE(segment_of(dictionary.at(1).data()));
+  // Outside of every instance they are what any container is.
+  copy.push_back(4);
+  dictionary.at(1) += text;
+  dictionary.try_emplace(2, text, dictionary.at(1).get_allocator());
+  const Words another = dictionary;
+  EXPECT_EQ(another.size(), 2U);
+  auto list = query(domain_, [&] { return *nested; });
+  EXPECT_FALSE(segment_of(list.at(0).data()));
+  EXPECT_EQ(blocks(segment_), before);
+  // Back into the segment, element by element.
+  atomically(domain_, [&] {
+    *numbers = copy;
+    EXPECT_EQ(segment_of(numbers->data()).name(), "heap");
+    *numbers = std::move(copy);
+    EXPECT_EQ(segment_of(numbers->data()).name(), "heap");
+    *words = dictionary;
+    *nested = std::move(list);
+    EXPECT_EQ(segment_of(nested->at(0).data()).name(), "heap") << "an adaptor hands the segment on";
+    EXPECT_EQ(segment_of(words->at(2).data()).name(), "heap");
+    const Words made = dictionary;
+    EXPECT_EQ(segment_of(made.at(1).data()).name(), "heap") << "a copy made in an update lies there";
+  });
+  query(domain_, [&] {
+    EXPECT_EQ(numbers->back(), 4);
+    EXPECT_EQ(words->at(1).size(), 200U);
+  });
+}
+
+TEST_P(AllocatorTest, MemoryOfTheProcessNeverGetsIntoASegment) {
+  auto *numbers = segment_.root<Numbers>("numbers");
+  const auto dies = [&](const char *how, const auto &act) {
+    EXPECT_EXIT(
+        {
+          // The child of a fork is no participant, so it opens the domain itself.
+          Domain domain = Domain::open(folder_.path(), options());
+          SegmentOptions heap;
+          heap.size_bytes = kMiB;
+          heap.max_bytes = 64 * kMiB;
+          const Segment segment = domain.map("heap", heap);
+          Numbers copy = query(domain, [&] { return *numbers; });
+          copy.push_back(1);
+          atomically(domain, [&] { act(segment, copy); });
+          std::exit(0);
+        },
+        testing::KilledBySignal(SIGABRT), "copy it")
+        << how;
+  };
+  dies("swap", [&](const Segment &, Numbers &copy) { std::swap(*numbers, copy); });
+  dies("move", [&](const Segment &segment, Numbers &copy) {
+    ::new (segment.allocate(sizeof(Numbers))) Numbers(std::move(copy));
+  });
+  EXPECT_EQ(query(domain_, [&] { return numbers->size(); }), 0U);
+}
+
+TEST_P(AllocatorTest, ABlockGoesBackToWhereItLies) {
+  const std::uint64_t before = blocks(segment_);
+  // As nlohmann::basic_json does: another allocator for each call.
+  int *of_process = query(domain_, [] { return allocator<int>().allocate(10); });
+  EXPECT_FALSE(segment_of(of_process));
+  int *of_query = query(domain_, [] { return allocator<int>().allocate(10); });
+  allocator<int>().deallocate(of_query, 10);
+  atomically(domain_, [&] {
+    int *here = allocator<int>().allocate(10);
+    allocator<int>().deallocate(of_process, 10);
+    allocator<int>(segment_).deallocate(here, 10);
+  });
+  EXPECT_EQ(blocks(segment_), before);
 }
 
 }  // namespace

@@ -93,6 +93,14 @@ class Segment {
   // in a query, also of a root that there is; ask before it.
   template <class T>
   [[nodiscard]] T *root(std::string_view name = "root") const;
+  // What may not lie in a segment is refused when it is compiled: tmh/may_lie_in_segment.hpp.
+  template <class T>
+  requires std::is_reference_v<T>
+  void root(std::string_view name = "root") const {
+    static_assert(!std::is_reference_v<T>,
+                  "tmh: a reference is the address of another object: a root is an object.");
+    (void)name;
+  }
   // The 8-byte cell behind a root; zero on first use. REQUIRES: inside an instance. name: 1 to 47 bytes.
   [[nodiscard]] void **root_cell(std::string_view name, std::uint64_t type_bytes = 0) const;
 
@@ -109,10 +117,15 @@ class Segment {
 class Domain {
  public:
   Domain() = default;
-  // Opens or creates the domain in `folder` (created if missing) and attaches this process. Opening it again in the
-  // same process returns the same domain, with the options that it has; those that it cannot have are refused as another process's would be
-  // (kDurabilityMismatch, kDetectionMismatch, kLevelsMismatch). Errors: see Errc 3 to 10, 18, 20, 21, 27 to 31, 36, 38 to 41, 44 to 48, 50.
-  // kNotADomain (this process has it open) and kDomainInUse (others have): the folder holds other files than when they came.
+  // Opens or creates the domain in `folder` (created if missing) and attaches this process. Opening
+  // it again in the same process returns the same domain, with the options that it has. Those that
+  // it cannot have are refused as another process's would be (kDurabilityMismatch,
+  // kDetectionMismatch, kLevelsMismatch), and the process's own when they contradict those that it
+  // has (kAlreadyInitialized); options that are unset or equal are not, nor are `name` and
+  // log_file_bytes.
+  // Errors: see Errc 2 to 10, 18, 20, 21, 27 to 31, 36, 38 to 41, 44 to 48, 50.
+  // kNotADomain (this process has it open) and kDomainInUse (others have): the folder holds other
+  // files than when they came.
   [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options = {});
   [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options,
                                    std::error_code &ec) noexcept;

@@ -12,7 +12,9 @@ namespace tmh {
 enum class Errc : int {
   kOk = 0,
   kNotInitialized = 1,        // no domain is open (libxac: xInit has not been called)
-  kAlreadyInitialized = 2,    // libxac: xInit called twice without xShutdown
+  // libxac: xInit called twice without xShutdown. Domain::open(): this process has the domain open
+  // with other options
+  kAlreadyInitialized = 2,
   kBadArgument = 3,           // null, empty, unknown flag, or a reserved field that is not zero
   kNotADomain = 4,            // control file without our magic number
   kShortFile = 5,             // a control file ends before its header says

@@ -12,6 +12,7 @@
 #include <tmh/detail/forced_unwinding.hpp>
 #include <tmh/detail/line_access.hpp>
 #include <tmh/domain.hpp>
+#include <tmh/may_lie_in_segment.hpp>
 #include <tmh/transaction.hpp>
 
 namespace tmh {
@@ -30,6 +31,12 @@ concept HasAllocatorType = requires {
   typename T::allocator_type;
 };
 
+// A container that is never given an allocator and makes one for each call, as
+// nlohmann::basic_json. What it holds at first must be empty.
+template <class T>
+concept MakesItsAllocator = requires { typename T::allocator_type; } &&
+    !std::is_constructible_v<T, typename T::allocator_type> && std::is_default_constructible_v<T>;
+
 template <class T>
 inline constexpr bool kIsPair = false;
 template <class First, class Second>
@@ -39,7 +46,9 @@ template <class T>
 void construct_root(const Segment &segment, void *memory) {
   const allocator<std::byte> heap(segment);
   constexpr bool uses_heap = std::uses_allocator_v<T, allocator<std::byte>>;
-  if constexpr (uses_heap && HasAllocatorType<T>) {
+  if constexpr (MakesItsAllocator<T>) {
+    ::new (memory) T();
+  } else if constexpr (uses_heap && HasAllocatorType<T>) {
     ::new (memory) T(typename T::allocator_type(heap));
   } else if constexpr (AllocatesInSegments<T>) {
     ::new (memory) T(typename T::allocator_type(segment));
@@ -72,6 +81,7 @@ TMH_CATCHES_FORCED_UNWINDING void make_root(const Segment &segment, void *memory
 template <class T>
 T *Segment::root(std::string_view name) const {
   static_assert(alignof(T) <= kPageBytes);
+  detail::require_fit_for_segment<T>();
   return atomically(detail::domain_of(*this), [&]() -> T * {
     void **cell = unclaimed_root_cell(name, sizeof(T));
     // A relocatable segment has another address in every process: its cells hold distances from the segment's first byte.
