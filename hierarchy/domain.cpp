@@ -69,8 +69,16 @@ storage::HeapContext heap_of(const SegmentImpl &segment) {
   return context;
 }
 
+// A query's stores into the heap would be the library's own.
+void refuse_in_query(const SegmentImpl &segment, const char *what) {
+  if (!page_instance_here() || !page_run.runner->nest.front()) return;
+  platform::fail(Errc::kQueryWrote, segment.name + ": " + what + " in a query");
+  raise(Errc::kQueryWrote);
+}
+
 void *allocate_in(const SegmentImpl &segment, std::size_t bytes, std::size_t alignment) {
   storage::HeapContext context = heap_of(segment);
+  refuse_in_query(segment, "allocation");
   Errc why = Errc::kOk;
   void *memory = storage::heap_allocate(context, bytes, alignment, &why);
   if (memory == nullptr) {
@@ -86,6 +94,7 @@ void *allocate_in(const SegmentImpl &segment, std::size_t bytes, std::size_t ali
 
 void deallocate_in(const SegmentImpl &segment, void *pointer, std::size_t bytes) {
   storage::HeapContext context = heap_of(segment);
+  refuse_in_query(segment, "deallocation");
   if (const Errc why = storage::heap_deallocate(context, pointer, bytes); why != Errc::kOk) {
     leave_hardware();
     platform::fail(why, segment.name + ": freeing a pointer");

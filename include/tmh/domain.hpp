@@ -81,7 +81,7 @@ class Segment {
 
   // Transactional allocation from a heap segment: rolled back with the instance. REQUIRES: inside an instance.
   // Not initialised; 0 bytes count as 1. alignment: a power of two, at most 4096. deallocate(): a null pointer is nothing; bytes: as they were
-  // asked for, which is checked, or 0. Errors: kSegmentFull, kDiskFull, kBadArgument (alignment), kBadFree, kNotAHeap, kEndWithoutBegin,
+  // asked for, which is checked, or 0. Errors: kSegmentFull, kDiskFull, kBadArgument (alignment), kBadFree, kNotAHeap, kEndWithoutBegin, kQueryWrote,
   // kNotMapped, kCorrupt; and grow()'s.
   [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = alignof(std::max_align_t)) const;
   void deallocate(void *pointer, std::size_t bytes = 0) const;
