@@ -6,6 +6,7 @@ readmes  every folder of the layout has a README.md that says what the folder ma
 lines    no file is longer than 700 lines
 headers  every header of the public interface and of the layers compiles alone, twice included, without a warning;
          rtm_emulation.h also as C99; xac.h also as C99 and C++11, and XAC_NO_SHORT_NAMES hides its short names.
+         include/tmh/*.hpp below C++20: one sentence, and few lines
          With --objects: those that the build has compiled alone, with the same warnings, are not compiled again (built_alone())
 """
 import argparse
@@ -83,6 +84,23 @@ def compile_alone(root, compiler, language, standard, text):
     return [] if answer.returncode == 0 else [f"{standard}: {text.splitlines()[0]} does not compile alone:\n{answer.stderr}"]
 
 
+OLD_STANDARD_LINES_MAX = 12
+
+
+def below_cxx20(root, compiler, header):
+    """A header of the C++ interface as C++17: the sentence of detail/cxx20.hpp, and no more."""
+    command = [*compiler, "-x", "c++", "-std=c++17", "-fsyntax-only",
+               "-I", os.path.join(root, "include"), "-"]
+    answer = subprocess.run(command, input=f"#include <{header}>\n", capture_output=True, text=True,
+                            check=False)
+    lines = answer.stderr.splitlines()
+    said = sum(" error: " in line and "tmh needs C++20" in line for line in lines)
+    if answer.returncode != 0 and said == 1 and len(lines) <= OLD_STANDARD_LINES_MAX:
+        return []
+    return [f"{header} as C++17: the sentence {said} times in {len(lines)} lines, exit status "
+            f"{answer.returncode}; it is to include <tmh/detail/cxx20.hpp> first"]
+
+
 def built_alone(root, names, objects):
     """Headers that the build has compiled alone: the first thing that their own .cpp includes, when its object is newer than every header and
     than that .cpp. Not those with assertions, which a release build does not compile, nor without #pragma once, which nobody has included twice."""
@@ -125,7 +143,11 @@ def check_headers(root, compilers):
     if not jobs:
         return ["no header found"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = pool.map(lambda job: compile_alone(root, *job), jobs)
+        results = list(pool.map(lambda job: compile_alone(root, *job), jobs))
+        if "include/tmh/detail/cxx20.hpp" in names:
+            headers = [name.removeprefix("include/") for name in names
+                       if name.startswith("include/tmh/") and name.endswith(".hpp")]
+            results += pool.map(lambda header: below_cxx20(root, compilers.cxx, header), headers)
     return [problem for result in results for problem in result]
 
 
@@ -155,7 +177,25 @@ def self_test(compilers):
             source_tree.plant(root, planted)
             if not CHECKS[name](root, compilers):
                 problems.append(f"{name}: what was planted is not reported")
-    return problems + built_self_test()
+    return problems + built_self_test() + old_standard_self_test(compilers)
+
+
+def old_standard_self_test(compilers):
+    """A header that does not ask for C++20 is reported."""
+    own_root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    guard = "include/tmh/detail/cxx20.hpp"
+    asks = "#include <tmh/detail/cxx20.hpp>\n"
+    cases = [("asks", asks + "inline constinit int a = 0;\n", True),
+             ("does not ask", "inline int a = 0;\n", False),
+             ("does not ask, and needs it", "inline constinit int a = 0;\n" * 20, False)]
+    problems = []
+    for name, text, right in cases:
+        with tempfile.TemporaryDirectory() as root:
+            source_tree.plant(root, {guard: source_tree.read(own_root, guard),
+                                     "include/tmh/a.hpp": "#pragma once\n" + text})
+            if (below_cxx20(root, compilers.cxx, "tmh/a.hpp") == []) != right:
+                problems.append(f"headers, below C++20: wrong about one that {name}")
+    return problems
 
 
 def built_self_test():

@@ -25,6 +25,8 @@
 // Source:    thesis, appendix A.1 item 7 (the prototype had none).
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <limits>

@@ -6,6 +6,8 @@
 // Source:    thesis, sections 2.1 to 2.3; DESIGN sections 2, 6 and 8.
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>

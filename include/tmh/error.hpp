@@ -3,6 +3,8 @@
 // Source:    DESIGN section 8. Numbers are frozen: a released value is never reused or changed.
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <string>
 #include <system_error>
 

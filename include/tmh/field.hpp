@@ -14,6 +14,8 @@
 // Contexts:  of the thread that runs the instance. NOT async-signal-safe inside an instance.
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <concepts>
 #include <type_traits>
 

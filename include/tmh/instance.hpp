@@ -3,6 +3,8 @@
 // Source:    thesis, sections 2.1, 2.2 and 3.1 (status of a transaction); DESIGN sections 2 and 9.
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <cstddef>
 #include <cstdint>
 

@@ -6,6 +6,8 @@
 //            be added.
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>

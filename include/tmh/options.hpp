@@ -3,6 +3,8 @@
 // Source: thesis, section 3.3 (abort policies); DESIGN section 4.
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -7,6 +7,8 @@
 // Contexts:  neither in a signal handler nor in a child after fork(). An object is for one thread at a time.
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <cstdint>
 #include <memory>
 #include <string>

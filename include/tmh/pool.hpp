@@ -16,6 +16,8 @@
 //            (the shape).
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -2,6 +2,8 @@
 // Contexts:  as domain.hpp. Runs in an instance of its own unless one is running.
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <cstdint>
 #include <memory>
 #include <new>

@@ -10,6 +10,8 @@
 // Source:    thesis, section 6.2 (a transaction runs at one level; policies move it); DESIGN section 4.
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -1,6 +1,8 @@
 // include/tmh/tmh.hpp -- umbrella header of the C++ interface.
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <tmh/allocator.hpp>
 #include <tmh/domain.hpp>
 #include <tmh/error.hpp>

@@ -3,6 +3,8 @@
 // Source:    thesis, sections 2.1 (retry loop) and 2.3 (read-only transactions).
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <type_traits>

@@ -50,6 +50,11 @@ def pkg_config_project(arguments, prefix, libdir, work):
         text = run(["pkg-config", *options], work, environment).strip()
         return [word.replace("\0", " ") for word in text.replace("\\ ", "\0").split()]
 
+    # 0. What needs C++20 says so, a C compiler is not told of it.
+    for package, wanted in (("tmh", ["-std=c++20"]), ("xac", [])):
+        standards = [word for word in pkg_config("--cflags", package) if word.startswith("-std")]
+        if standards != wanted:
+            raise SystemExit(f"pkg-config --cflags {package} has {standards}, not {wanted}")
     # 1. C, shared: xac alone is named; libtmh is its private affair.
     c_source, cxx_source = os.path.join(HERE, "c", "counter.c"), os.path.join(HERE, "cxx", "counter.cpp")
     c_program, cxx_program = os.path.join(work, "c-program"), os.path.join(work, "cxx-program")
@@ -58,11 +63,12 @@ def pkg_config_project(arguments, prefix, libdir, work):
     run([arguments.cc, *arguments.flags, c_source, "-o", c_program, *pkg_config("--cflags", "--libs", "xac"), linked_later], work)
     expect_ten(c_program, work, library_path)
     # 2. C++, shared.
-    run([arguments.cxx, "-std=c++20", *arguments.flags, cxx_source, "-o", cxx_program, *pkg_config("--cflags", "--libs", "tmh")], work)
+    run([arguments.cxx, *arguments.flags, cxx_source, "-o", cxx_program,
+         *pkg_config("--cflags", "--libs", "tmh")], work)
     expect_ten(cxx_program, work, library_path)
     if arguments.tool:  # libtmhperf is made with the command
         events = os.path.join(work, "events-program")
-        run([arguments.cxx, "-std=c++20", *arguments.flags, os.path.join(HERE, "cxx", "events.cpp"), "-o", events,
+        run([arguments.cxx, *arguments.flags, os.path.join(HERE, "cxx", "events.cpp"), "-o", events,
              *pkg_config("--cflags", "--libs", "tmhperf")], work)
         expect_ten(events, work, library_path)
     # 3. C, our libraries static: a folder that holds the archives alone leaves the linker no choice.

@@ -1,6 +1,8 @@
 // include/tmh/detail/body_result.hpp -- what the body of a transaction may return.
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <type_traits>
 
 namespace tmh::detail {

@@ -2,6 +2,8 @@
 // A handler must throw it again. It binds a reference to nothing, because glibc's exception is no C++ object: UBSan is not to call that wrong.
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <cxxabi.h>
 
 // Before a function that has such a handler.

@@ -12,6 +12,8 @@
 //            Snapshot Algorithm, 2006 (extension).
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <atomic>
 #include <bit>
 #include <cstddef>
