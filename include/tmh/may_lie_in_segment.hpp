@@ -54,6 +54,11 @@ template <class T>
 concept IsTupleLike = requires {
   std::tuple_size<T>::value;
 };
+// std::array: all of its elements are of one type.
+template <class T>
+concept IsArray = IsTupleLike<T> && requires {
+  typename T::value_type;
+};
 template <class T>
 concept IsOptional = requires(const T &value) {
   typename T::value_type;
@@ -156,6 +161,8 @@ constexpr Unfit unfit_class() {
       return unfit<typename T::value_type, kTurns - 1>();
   } else if constexpr (IsAdaptor<T>) {
     return unfit<typename T::container_type, kTurns - 1>();
+  } else if constexpr (IsArray<T>) {
+    return unfit<typename T::value_type, kTurns - 1>();
   } else if constexpr (IsTupleLike<T>) {
     return unfit_elements<T, kTurns>(std::make_index_sequence<std::tuple_size_v<T>>());
   } else if constexpr (kIsVariant<T>) {
