@@ -71,6 +71,10 @@ endif()
 
 if(TMH_BUILD_TESTS)
   find_package(GTest REQUIRED)
+  find_package(absl QUIET)  # may be missing: kill_containers_test then skips its containers
+  if(NOT TARGET absl::btree)
+    message(STATUS "Abseil's containers are not tested: it is missing (Debian: libabsl-dev)")
+  endif()
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   # Debian's rapidcheckConfig.cmake computes a wrong prefix (/usr/lib for /usr), so that its targets name files that do
   # not exist; hence by hand.

@@ -11,6 +11,7 @@ if(TMH_HAVE_DOCS)
   file(GLOB_RECURSE readmes CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/*README.md")
   list(FILTER readmes EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/build/")
   list(APPEND readmes "${PROJECT_SOURCE_DIR}/ARCHITECTURE.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
+                      "${PROJECT_SOURCE_DIR}/docs/what_may_lie_in_a_segment.md"
                       "${PROJECT_SOURCE_DIR}/hierarchy/PROTOCOL.md" "${PROJECT_SOURCE_DIR}/levels/storage/FORMAT.md")
   list(TRANSFORM readmes REPLACE "(.+)" "\"\\1\"")
   set(TMH_DOCS_FILTER "${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/docs/filter.py")

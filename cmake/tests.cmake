@@ -55,6 +55,17 @@ if(TMH_HAVE_RTM_EMULATION)
   set_target_properties(tmh_elided_counters PROPERTIES C_STANDARD 11 RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endif()
 
+# The processes of kill_containers_test. A program of its own, so that each has its statics elsewhere.
+file(GLOB tmh_container_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/containers/*.cpp")
+add_executable(tmh_container_worker ${tmh_container_sources})
+target_link_libraries(tmh_container_worker PRIVATE tmh_test_common $<TARGET_NAME_IF_EXISTS:absl::btree>
+                                                   $<TARGET_NAME_IF_EXISTS:absl::flat_hash_map>)
+if(TARGET absl::btree)
+  target_compile_definitions(tmh_container_worker PRIVATE TMH_HAVE_ABSL)
+endif()
+target_compile_options(tmh_container_worker PRIVATE ${tmh_quick_test_options})
+set_target_properties(tmh_container_worker PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+
 set(TMH_LONG_TEST_COST 100)  # programs with tests of 10 s and more start first, else everybody waits for it in the end
 foreach(source ${tmh_tests})
   get_filename_component(name "${source}" NAME_WE)
@@ -87,6 +98,10 @@ foreach(source ${tmh_tests})
     target_compile_definitions(${name} PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>" TMH_PYTHON="${Python3_EXECUTABLE}"
                                                TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     add_dependencies(${name} tmh_tool)
+  endif()
+  if(name STREQUAL "kill_containers_test")
+    target_compile_definitions(${name} PRIVATE TMH_CONTAINER_WORKER="$<TARGET_FILE:tmh_container_worker>")
+    add_dependencies(${name} tmh_container_worker)
   endif()
   if(name STREQUAL "tool_rtm_emulation_test")
     target_compile_definitions(${name} PRIVATE TMH_ELIDED_COUNTERS="$<TARGET_FILE:tmh_elided_counters>")
@@ -184,6 +199,7 @@ tmh_add_house_test(json_schema_can_fail json_schema.py --self-test "${PROJECT_SO
 if(TARGET tmh_tool)
   tmh_add_house_test(json_schema json_schema.py "${PROJECT_SOURCE_DIR}" --tool "$<TARGET_FILE:tmh_tool>")
 endif()
+tmh_add_house_test(container_table container_table.py "${PROJECT_SOURCE_DIR}" --worker "$<TARGET_FILE:tmh_container_worker>")
 tmh_add_house_test(tinystm tinystm.py "${PROJECT_SOURCE_DIR}" --cmake "${CMAKE_COMMAND}")
 tmh_add_house_test(papers papers.py --links "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(papers_can_fail papers.py --self-test)

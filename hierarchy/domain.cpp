@@ -192,9 +192,7 @@ namespace {
 // What an allocator without a segment holds; no segment begins there.
 enum class NoHeap : std::uintptr_t { kProcess = 0, kOutside, kNone, kSeveral, kUnmapped };
 std::byte *marked(NoHeap why) noexcept { return reinterpret_cast<std::byte *>(why); }
-bool is_segment(const std::byte *base) noexcept {
-  return reinterpret_cast<std::uintptr_t>(base) >= kPageBytes;
-}
+bool is_segment(const std::byte *base) noexcept { return reinterpret_cast<std::uintptr_t>(base) >= kPageBytes; }
 
 [[noreturn]] void raise_no_heap(NoHeap why) {
   leave_hardware();
@@ -205,12 +203,10 @@ bool is_segment(const std::byte *base) noexcept {
   };
   switch (why) {
     case NoHeap::kOutside:
-      refuse(Errc::kEndWithoutBegin,
-             "a tmh::allocator that was made by default outside an instance has no segment");
+      refuse(Errc::kEndWithoutBegin, "a tmh::allocator that was made by default outside an instance has no segment");
       break;
     case NoHeap::kNone:
-      refuse(Errc::kNotAHeap,
-             "a tmh::allocator was made by default where the domain had no heap segment mapped");
+      refuse(Errc::kNotAHeap, "a tmh::allocator was made by default where the domain had no heap segment mapped");
       break;
     case NoHeap::kSeveral:
       refuse(Errc::kBadArgument,
@@ -249,9 +245,7 @@ std::byte *only_heap_here() noexcept {
     if (segment == nullptr || segment->layout != Layout::kHeap || segment->relocatable) continue;
     std::byte *const base = segment->base;
     const auto domain = segment->domain.lock();
-    if (base == nullptr || domain == nullptr || domain->usable() != Errc::kOk ||
-        !runs_here(*domain))
-      continue;
+    if (base == nullptr || domain == nullptr || domain->usable() != Errc::kOk || !runs_here(*domain)) continue;
     if (is_segment(found)) return marked(NoHeap::kSeveral);
     found = base;
   }
@@ -259,8 +253,8 @@ std::byte *only_heap_here() noexcept {
 }
 
 bool holds(const SegmentImpl &segment, const void *address) noexcept {
-  const auto distance = reinterpret_cast<std::uintptr_t>(address) -
-                        reinterpret_cast<std::uintptr_t>(segment.base.load());
+  const auto distance =
+      reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(segment.base.load());
   return distance < segment.max_bytes;
 }
 }  // namespace
@@ -273,12 +267,10 @@ void *heap_allocate(std::byte *base, std::size_t bytes, std::size_t alignment) {
 void heap_deallocate(std::byte *base, void *pointer, std::size_t bytes, std::size_t alignment) {
   if (is_segment(base)) {
     const auto segment = segment_for_heap(base);
-    if (pointer == nullptr || holds(*segment, pointer))
-      return deallocate_in(*segment, pointer, bytes);
+    if (pointer == nullptr || holds(*segment, pointer)) return deallocate_in(*segment, pointer, bytes);
   }
   // Containers that make an allocator for each call may free with another than they allocated with.
-  if (const auto holder = find_segment(pointer); holder != nullptr)
-    return deallocate_in(*holder, pointer, bytes);
+  if (const auto holder = find_segment(pointer); holder != nullptr) return deallocate_in(*holder, pointer, bytes);
   ::operator delete(pointer, std::align_val_t(alignment));
 }
 
@@ -304,8 +296,7 @@ std::byte *heap_of(const Segment &segment) noexcept {
 }
 void check_place(const void *allocator) {
   if (find_segment(allocator) == nullptr) return;
-  platform::fail(Errc::kBadArgument,
-                 "a container of the process's heap was moved or swapped into a segment; copy it");
+  platform::fail(Errc::kBadArgument, "a container of the process's heap was moved or swapped into a segment; copy it");
   raise(Errc::kBadArgument);
 }
 

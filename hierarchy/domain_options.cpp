@@ -107,14 +107,13 @@ class Agreement {
   // is_asked: the option is set.
   void compare(const char *option, bool is_asked, const auto &asked, const auto &present) {
     if (error_ != Errc::kOk || !is_asked || asked == present) return;
-    error_ = fail(Errc::kAlreadyInitialized,
-                  folder_ + ": this process has it open with " + option + " " + text_of(present) +
-                      ", not " + text_of(asked) + "; leave the option unset, or close it first");
+    error_ =
+        fail(Errc::kAlreadyInitialized, folder_ + ": this process has it open with " + option + " " + text_of(present) +
+                                            ", not " + text_of(asked) + "; leave the option unset, or close it first");
   }
   // A specification; empty: not set.
   template <class Value>
-  void compare_spec(const char *option, const std::string &spec, Errc wrong, const char *values,
-                    const Value &present) {
+  void compare_spec(const char *option, const std::string &spec, Errc wrong, const char *values, const Value &present) {
     if (error_ != Errc::kOk || spec.empty()) return;
     Value asked;
     if (parse(std::string_view(spec), &asked) != Errc::kOk)
@@ -143,21 +142,17 @@ Errc DomainImpl::check_agreement(const DomainOptions &options) const {
   if (const Errc error = check_durability(options.durability); error != Errc::kOk) return error;
   Agreement agreement(folder_);
   agreement.compare("policy", !options.policy.empty(), asked, policy());
-  agreement.compare("tracking",
-                    options.tracking != Tracking::kAuto && options.tracking != wanted_tracking_,
+  agreement.compare("tracking", options.tracking != Tracking::kAuto && options.tracking != wanted_tracking_,
                     options.tracking, engine_->tracking().tracking);
   agreement.compare("line", options.line != LineChoice::kAuto, options.line, line_wanted_);
   agreement.compare("cross", options.cross != CrossPolicy{}, options.cross, cross_);
-  agreement.compare("thread_views", options.thread_views != ThreadViewUse{}, options.thread_views,
-                    thread_view_use_);
+  agreement.compare("thread_views", options.thread_views != ThreadViewUse{}, options.thread_views, thread_view_use_);
   agreement.compare("latency", options.latency != Latency{}, options.latency, latency_use_);
-  agreement.compare_spec("escalation", options.escalation, Errc::kBadLevels, escalation_values(),
-                         escalation_);
-  agreement.compare_spec("capacity", options.capacity, Errc::kBadLevels, line::capacity_values(),
-                         capacity_);
+  agreement.compare_spec("escalation", options.escalation, Errc::kBadLevels, escalation_values(), escalation_);
+  agreement.compare_spec("capacity", options.capacity, Errc::kBadLevels, line::capacity_values(), capacity_);
   if (durable_ == nullptr) return agreement.error();
-  agreement.compare_spec("group_commit", options.group_commit, Errc::kBadDurability,
-                         group_commit_values(), durable_->group());
+  agreement.compare_spec("group_commit", options.group_commit, Errc::kBadDurability, group_commit_values(),
+                         durable_->group());
   // These have no value that says that they are unset: their defaults do.
   const DomainOptions unset;
   const auto compare = [&](const char *option, const auto DomainOptions::*member) {

@@ -359,14 +359,17 @@ TEST_P(AllocatorTest, AnAllocatorByDefaultHasTheOnlyHeapOfTheRunningUpdate) {
 
 TEST_P(AllocatorTest, AnAllocatorByDefaultThatHasNoSegmentSaysWhy) {
   Numbers outside;
-  expect_error(Errc::kEndWithoutBegin, [&] { outside.push_back(1); }, "outside an instance");
+  expect_error(
+      Errc::kEndWithoutBegin, [&] { outside.push_back(1); }, "outside an instance");
   atomically(domain_, [&] {
-    expect_error(Errc::kEndWithoutBegin, [&] { outside.push_back(1); }, "make it from a tmh::Segment");
+    expect_error(
+        Errc::kEndWithoutBegin, [&] { outside.push_back(1); }, "make it from a tmh::Segment");
   });
   expect_error(Errc::kNotMapped, [&] { Numbers(allocator<int>(Segment())).push_back(1); });
   static_cast<void>(map("other", kMiB, kMiB));
   atomically(domain_, [&] {
-    expect_error(Errc::kBadArgument, [] { Numbers().push_back(1); }, "several heap segments");
+    expect_error(
+        Errc::kBadArgument, [] { Numbers().push_back(1); }, "several heap segments");
   });
   domain_.unmap(segment_);
   atomically(domain_, [] { Numbers().push_back(1); });
@@ -374,7 +377,8 @@ TEST_P(AllocatorTest, AnAllocatorByDefaultThatHasNoSegmentSaysWhy) {
   std::error_code ec;
   ASSERT_FALSE(domain_.unmap("other", ec)) << ec.message();
   atomically(domain_, [&] {
-    expect_error(Errc::kNotAHeap, [] { Numbers().push_back(1); }, "no heap segment");
+    expect_error(
+        Errc::kNotAHeap, [] { Numbers().push_back(1); }, "no heap segment");
   });
 }
 

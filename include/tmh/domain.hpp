@@ -99,8 +99,7 @@ class Segment {
   template <class T>
   requires std::is_reference_v<T>
   void root(std::string_view name = "root") const {
-    static_assert(!std::is_reference_v<T>,
-                  "tmh: a reference is the address of another object: a root is an object.");
+    static_assert(!std::is_reference_v<T>, "tmh: a reference is the address of another object: a root is an object.");
     (void)name;
   }
   // The 8-byte cell behind a root; zero on first use. REQUIRES: inside an instance. name: 1 to 47 bytes.

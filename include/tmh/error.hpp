@@ -13,7 +13,7 @@ namespace tmh {
 // What the environment or the caller did wrong. An abort is no error: see AbortCause.
 enum class Errc : int {
   kOk = 0,
-  kNotInitialized = 1,        // no domain is open (libxac: xInit has not been called)
+  kNotInitialized = 1,  // no domain is open (libxac: xInit has not been called)
   // libxac: xInit called twice without xShutdown. Domain::open(): this process has the domain open
   // with other options
   kAlreadyInitialized = 2,

@@ -38,16 +38,27 @@ enum class Unfit : unsigned char {
 };
 
 template <class T>
-concept SpeaksForItself = requires { may_lie_in_segment<T>::value; };
+concept SpeaksForItself = requires {
+  may_lie_in_segment<T>::value;
+};
 template <class T>
 concept IsContainer = requires {
   typename T::allocator_type;
   typename T::value_type;
 };
 template <class T>
-concept IsAdaptor = requires { typename T::container_type; };
+concept IsAdaptor = requires {
+  typename T::container_type;
+};
 template <class T>
-concept IsTupleLike = requires { std::tuple_size<T>::value; };
+concept IsTupleLike = requires {
+  std::tuple_size<T>::value;
+};
+// std::array: all of its elements are of one type.
+template <class T>
+concept IsArray = IsTupleLike<T> && requires {
+  typename T::value_type;
+};
 template <class T>
 concept IsOptional = requires(const T &value) {
   typename T::value_type;
@@ -56,13 +67,19 @@ concept IsOptional = requires(const T &value) {
 };
 // Mutexes, condition variables, threads: of the standard library, Boost and others.
 template <class T>
-concept IsHandle = requires { typename T::native_handle_type; };
+concept IsHandle = requires {
+  typename T::native_handle_type;
+};
 // That of std::pmr.
 template <class A>
-concept UsesResource = requires(const A &allocator) { allocator.resource(); };
+concept UsesResource = requires(const A &allocator) {
+  allocator.resource();
+};
 // std::scoped_allocator_adaptor.
 template <class A>
-concept WrapsAllocator = requires { typename A::outer_allocator_type; };
+concept WrapsAllocator = requires {
+  typename A::outer_allocator_type;
+};
 
 template <class T>
 inline constexpr bool kIsOwner = false;
@@ -77,8 +94,7 @@ inline constexpr bool kIsErased = std::is_same_v<T, std::any>;
 template <class Signature>
 inline constexpr bool kIsErased<std::function<Signature>> = true;
 template <class T>
-inline constexpr bool kIsCode =
-    std::is_member_function_pointer_v<T> || std::is_function_v<std::remove_pointer_t<T>>;
+inline constexpr bool kIsCode = std::is_member_function_pointer_v<T> || std::is_function_v<std::remove_pointer_t<T>>;
 
 template <class A>
 constexpr Unfit unfit_allocator() {
@@ -87,8 +103,7 @@ constexpr Unfit unfit_allocator() {
   else if constexpr (UsesResource<A>)
     return Unfit::kResourceAllocator;
   else
-    return std::allocator_traits<A>::is_always_equal::value ? Unfit::kStatelessAllocator
-                                                            : Unfit::kNothing;
+    return std::allocator_traits<A>::is_always_equal::value ? Unfit::kStatelessAllocator : Unfit::kNothing;
 }
 
 // Of types that hold themselves, like a tree that is a map of trees, a few turns are looked at.
@@ -146,6 +161,8 @@ constexpr Unfit unfit_class() {
       return unfit<typename T::value_type, kTurns - 1>();
   } else if constexpr (IsAdaptor<T>) {
     return unfit<typename T::container_type, kTurns - 1>();
+  } else if constexpr (IsArray<T>) {
+    return unfit<typename T::value_type, kTurns - 1>();
   } else if constexpr (IsTupleLike<T>) {
     return unfit_elements<T, kTurns>(std::make_index_sequence<std::tuple_size_v<T>>());
   } else if constexpr (kIsVariant<T>) {

@@ -33,11 +33,12 @@ concept HasAllocatorType = requires {
   typename T::allocator_type;
 };
 
-// A container that is never given an allocator and makes one for each call, as
-// nlohmann::basic_json. What it holds at first must be empty.
+// A container that is given no allocator and makes one for each call, as nlohmann::basic_json: any
+// object's is the same, so that its get_allocator() is static. Made empty it takes no memory.
 template <class T>
-concept MakesItsAllocator = requires { typename T::allocator_type; } &&
-    !std::is_constructible_v<T, typename T::allocator_type> && std::is_default_constructible_v<T>;
+concept MakesItsAllocator = HasAllocatorType<T> && requires {
+  T::get_allocator();
+};
 
 template <class T>
 inline constexpr bool kIsPair = false;
