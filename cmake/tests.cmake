@@ -179,6 +179,7 @@ tmh_add_house_test(json_schema_can_fail json_schema.py --self-test "${PROJECT_SO
 if(TARGET tmh_tool)
   tmh_add_house_test(json_schema json_schema.py "${PROJECT_SOURCE_DIR}" --tool "$<TARGET_FILE:tmh_tool>")
 endif()
+tmh_add_house_test(body_kinds body_kinds.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}")
 tmh_add_house_test(tinystm tinystm.py "${PROJECT_SOURCE_DIR}" --cmake "${CMAKE_COMMAND}")
 tmh_add_house_test(papers papers.py --links "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(papers_can_fail papers.py --self-test)
