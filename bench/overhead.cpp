@@ -112,13 +112,13 @@ class Worker {
     } else if (options_.worker == "page") {
       for (std::uint64_t i = 0; i < count; ++i) atomically(domain_, [&] { words_[0] += words_[8] + 1; });
     } else if (options_.worker == "rtm") {
-      const Site site(domain_, "small", "", BodyKind::kPlain);
+      const Site site(domain_, "small");
       for (std::uint64_t i = 0; i < count; ++i) atomically(site, [&] { words_[0] += words_[8] + 1; });
     } else {
       const Site site(domain_, "small", "never");
       auto *fields = reinterpret_cast<field<std::uint64_t> *>(words_);
       for (std::uint64_t i = 0; i < count; ++i)
-        atomically(site, [&] { fields[0] = fields[0].load() + fields[8].load() + 1; });
+        atomically(site, [&](Fields) { fields[0] = fields[0].load() + fields[8].load() + 1; });
     }
   }
 

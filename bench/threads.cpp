@@ -103,7 +103,7 @@ class ThreadsBench {
   }
 
   static void transact(const Site &site, field<std::uint64_t> *own, const Work &work) {
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       switch (work.name[0]) {
         case 's':
           ++own[0];
@@ -134,7 +134,7 @@ class ThreadsBench {
     raw.layout = Layout::kRaw;
     raw.size_bytes = 2 * kPagesEach * kPageBytes;
     const Segment segment = domain.map("input.db", raw);
-    const Site site(domain, work.name, {}, BodyKind::kInstrumented);
+    const Site site(domain, work.name);
     auto *words = reinterpret_cast<field<std::uint64_t> *>(segment.data());
     std::barrier ready(static_cast<std::ptrdiff_t>(way.threads)), done(static_cast<std::ptrdiff_t>(way.threads));
     const auto worker = [&](unsigned thread) {

@@ -109,13 +109,13 @@ class RetryChannel final : public Channel {
     raw.layout = Layout::kRaw;
     raw.size_bytes = kPageBytes;
     segment_ = domain_.map("word.db", raw);
-    site_.emplace(domain_, "wake", escalation_, BodyKind::kInstrumented);
+    site_.emplace(domain_, "wake", escalation_);
   }
   void set(std::uint64_t value) override {
-    atomically(*site_, [&] { word() = value; });
+    atomically(*site_, [&](Fields) { word() = value; });
   }
   void await(std::uint64_t value) override {
-    atomically(*site_, [&] {
+    atomically(*site_, [&](Fields) {
       if (word() != value) retry();
     });
   }
@@ -123,7 +123,7 @@ class RetryChannel final : public Channel {
   // Sleeps for a value that never comes.
   void sleep_for(double seconds) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-    atomically(*site_, [&] {
+    atomically(*site_, [&](Fields) {
       if (word() == ~0ull || std::chrono::steady_clock::now() >= deadline) return;
       retry_until(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(deadline));
     });

@@ -32,18 +32,18 @@ bool run(const std::string &folder, const Choice &choice) {
   raw.layout = tmh::Layout::kRaw;
   raw.size_bytes = kPages * tmh::kPageBytes;
   Counter *counters = reinterpret_cast<Counter *>(domain.map("counters.raw", raw).data());
-  const tmh::Site small(domain, "small", choice.escalation, tmh::BodyKind::kInstrumented);
-  const tmh::Site huge(domain, "huge", choice.escalation, tmh::BodyKind::kInstrumented);
+  const tmh::Site small(domain, "small", choice.escalation);
+  const tmh::Site huge(domain, "huge", choice.escalation);
 
   const auto start = std::chrono::steady_clock::now();
   for (std::uint64_t i = 0; i < kTransactions; ++i) {
     if (i % 100 == 0) {
-      tmh::atomically(huge, [&] {
+      tmh::atomically(huge, [&](tmh::Fields) {
         for (std::uint64_t page = 0; page < kPages; ++page) counters[page * kPerPage] += page % 2 == 0 ? 1 : -1;
       });
     } else {
       Counter &from = counters[i * 7919 % (kPages * kPerPage)], &to = counters[i * 104'729 % (kPages * kPerPage)];
-      tmh::atomically(small, [&] {
+      tmh::atomically(small, [&](tmh::Fields) {
         --from;
         ++to;
       });

@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
 
   const tmh::Site transfer(domain, "transfer");
   const tmh::Site interest(domain, "interest", "always");  // touches every account: level 2 from the start
-  tmh::atomically(interest, [&] {
+  tmh::atomically(interest, [&](tmh::Fields) {
     for (std::size_t i = 0; i < kAccounts; ++i) accounts[i].balance = 1000;
   });
 
@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
     tellers.emplace_back([&, teller] {
       for (std::size_t i = 0; i < 20'000; ++i) {
         Account &from = accounts[(i * 7919 * teller) % kAccounts], &to = accounts[(i * 104729 + teller) % kAccounts];
-        tmh::atomically(transfer, [&] {
+        tmh::atomically(transfer, [&](tmh::Fields) {
           from.balance -= 10;
           to.balance += 10;
         });
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     return all;
   };
   const long before = tmh::query(domain, sum);  // one snapshot, at level 2
-  tmh::atomically(interest, [&] {
+  tmh::atomically(interest, [&](tmh::Fields) {
     for (std::size_t i = 0; i < kAccounts; ++i) accounts[i].balance += accounts[i].balance / 100;
   });
   for (const tmh::Site *site : {&transfer, &interest}) {

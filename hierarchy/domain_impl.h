@@ -44,7 +44,8 @@ class SegmentImpl {
   std::string name;
 };
 
-struct Slept;  // retry.h
+enum class BodyKind : std::uint8_t;  // tmh/site.hpp
+struct Slept;                        // retry.h
 
 // A segment as threads' views need to know it.
 struct MappedSegment {
@@ -153,9 +154,9 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
       LineUsers::leave();
     return error;
   }
-  // What runs instances at level 1: of plain bodies, and of instrumented ones. Neither: nothing does.
+  // What runs instances with such a body at level 1.
   enum class LineKind : std::uint8_t { kNone, kSoftware, kHardware };
-  [[nodiscard]] LineKind line_kind(bool is_plain) const noexcept;
+  [[nodiscard]] LineKind line_kind(BodyKind body) const noexcept;
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
   // Durable domains: when it returns, what an instance at level 1 that has committed read and wrote is durable, if `durability`, or the
   // domain's where that is unset, is strict. line: SoftwareThread::durable_at().

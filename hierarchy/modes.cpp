@@ -1,13 +1,15 @@
 // hierarchy/modes.cpp -- line mode and page mode of one process: who switches, and when.
 // Source:    thesis, section 6.2; hierarchy/PROTOCOL.md, "Hardware lines".
+#include <tmh/site.hpp>
+
 #include "hierarchy/domain_impl.h"
 
 namespace tmh::detail {
 
-DomainImpl::LineKind DomainImpl::line_kind(bool is_plain) const noexcept {
+DomainImpl::LineKind DomainImpl::line_kind(BodyKind body) const noexcept {
   if (lines_ == nullptr) return LineKind::kNone;
   const bool has_hardware = lines_->hardware() != nullptr;
-  if (is_plain) return has_hardware ? LineKind::kHardware : LineKind::kNone;
+  if (body == BodyKind::kPlain) return has_hardware ? LineKind::kHardware : LineKind::kNone;
   return has_hardware && line_wanted_ == LineChoice::kRtm ? LineKind::kHardware : LineKind::kSoftware;
 }
 

@@ -60,16 +60,12 @@ inline constinit thread_local const char *last_site = nullptr;
 
 class SiteImpl {
  public:
-  SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation, BodyKind body)
+  SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation)
       : domain_(std::move(domain)),
         name_(std::move(name)),
         kept_name_(keep_site_name(name_)),
         escalation_(escalation),
-        body_(body),
-        is_hybrid_(domain_->levels() == Levels::kHybrid),
-        line_kind_(domain_->line_kind(is_plain())),
-        begins_at_lines_(is_hybrid_ && line_kind_ != DomainImpl::LineKind::kNone &&
-                         escalation_.kind != EscalationKind::kAlways) {
+        line_kinds_{domain_->line_kind(BodyKind::kPlain), domain_->line_kind(BodyKind::kInstrumented)} {
     if (storage::LatencyTable &table = domain_->latency_table(); table.is_open())
       latency_.use(&table, table.site(name_));
   }
@@ -77,14 +73,11 @@ class SiteImpl {
   [[nodiscard]] DomainImpl &domain() const noexcept { return *domain_; }
   [[nodiscard]] const std::string &name() const noexcept { return name_; }
   [[nodiscard]] const char *kept_name() const noexcept { return kept_name_; }
-  [[nodiscard]] bool is_plain() const noexcept { return body_ == BodyKind::kPlain; }
-  // What runs its instances at level 1.
-  [[nodiscard]] DomainImpl::LineKind line_kind() const noexcept { return line_kind_; }
-  // Of a hybrid domain: it has a level 1, though perhaps none that runs this site's bodies.
-  [[nodiscard]] bool is_hybrid() const noexcept { return is_hybrid_; }
+  // What runs its instances with such a body at level 1.
+  [[nodiscard]] DomainImpl::LineKind line_kind(BodyKind body) const noexcept {
+    return line_kinds_[static_cast<std::size_t>(body)];
+  }
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
-  // Do its updates begin at level 1 as long as it has learned nothing?
-  [[nodiscard]] bool begins_at_lines() const noexcept { return begins_at_lines_; }
 
   // What it has learned, of its updates and of its queries: a large query is no evidence about a small update, nor the other way round. Races lose
   // a step of learning, nothing else: relaxed.
@@ -101,9 +94,9 @@ class SiteImpl {
   }
 
   // Do its updates stay at level 1 when they exceed the capacity model? That of hardware cannot be left out.
-  [[nodiscard]] bool runs_unlimited(Attempts::Kind kind) const noexcept {
+  [[nodiscard]] bool runs_unlimited(Attempts::Kind kind, BodyKind body) const noexcept {
     return kind == Attempts::Kind::kUpdate && escalation_.kind == EscalationKind::kAdaptive &&
-           line_kind_ == DomainImpl::LineKind::kSoftware && domain_->capacity() != nullptr;
+           line_kind(body) == DomainImpl::LineKind::kSoftware && domain_->capacity() != nullptr;
   }
   [[nodiscard]] hierarchy::BeyondCapacity &beyond() noexcept { return beyond_; }
 
@@ -116,8 +109,8 @@ class SiteImpl {
     cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
   }
   // May the next instance try a thread's view? A body that allocates ends its attempt there; after that so many instances do not try.
-  [[nodiscard]] bool wants_thread_view() noexcept {
-    if (is_plain()) return false;
+  [[nodiscard]] bool wants_thread_view(BodyKind body) noexcept {
+    if (body == BodyKind::kPlain) return false;
     const std::uint32_t ahead = plain_ahead_.load(std::memory_order_relaxed);
     if (ahead != 0) plain_ahead_.store(ahead - 1, std::memory_order_relaxed);
     return ahead == 0;
@@ -147,10 +140,7 @@ class SiteImpl {
   const std::string name_;
   const char *const kept_name_;
   const Escalation escalation_;
-  const BodyKind body_;
-  const bool is_hybrid_;
-  const DomainImpl::LineKind line_kind_;
-  const bool begins_at_lines_;
+  const std::array<DomainImpl::LineKind, 2> line_kinds_;             // by BodyKind
   alignas(64) std::array<std::atomic<std::uint64_t>, 2> learned_{};  // by Attempts::Kind
   hierarchy::BeyondCapacity beyond_;
   std::atomic<std::uint32_t> plain_ahead_{

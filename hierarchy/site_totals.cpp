@@ -98,7 +98,7 @@ SiteReport SiteImpl::report() const {
 
 }  // namespace detail
 
-Site::Site(const Domain &domain, std::string_view name, std::string_view escalation, BodyKind body) : domain_(domain) {
+Site::Site(const Domain &domain, std::string_view name, std::string_view escalation) : domain_(domain) {
   std::shared_ptr<detail::DomainImpl> impl = detail::impl_of(domain);
   if (impl == nullptr) {
     platform::fail(Errc::kNotInitialized, "a site of an empty domain handle");
@@ -113,12 +113,7 @@ Site::Site(const Domain &domain, std::string_view name, std::string_view escalat
                    std::string("'").append(escalation).append("'; right values: ").append(escalation_values()));
     detail::raise(Errc::kBadLevels);
   }
-  if (body > BodyKind::kPlain) {
-    platform::fail(Errc::kBadArgument, "a site's body is instrumented or plain");
-    detail::raise(Errc::kBadArgument);
-  }
-  if (body == BodyKind{}) body = impl->levels() == Levels::kHybrid ? BodyKind::kInstrumented : BodyKind::kPlain;
-  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen, body);
+  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen);
 }
 
 SiteReport Site::report() const { return impl_->report(); }

@@ -254,12 +254,12 @@ void Attempts::begin_inside() {
   if (line_run.depth != 0) {
     // Another domain's is refused at level 2, with its reason, and so is an update in a query; plain accesses would go past software lines.
     const bool is_update_in_query = kind_ == Kind::kUpdate && line_run.thread->is_query();
-    if (line_run.domain != domain.lines() || site.is_plain() || is_update_in_query) need_pages();
+    if (line_run.domain != domain.lines() || body_ == BodyKind::kPlain || is_update_in_query) need_pages();
     runs_at_ = RunsAt::kOuter;
     line_run.thread->nest(++line_run.depth);
     return;
   }
-  if (domain.depth() != 0 && site.is_plain()) need_process_view();
+  if (domain.depth() != 0 && body_ == BodyKind::kPlain) need_process_view();
   // Of another domain it is refused there, with its reason; level 1 would commit this one apart from the outer one, and again each time that it
   // runs.
   check(domain.begin(kind_ == Kind::kQuery));
@@ -276,8 +276,7 @@ void Attempts::choose_level() {
     escalated_ = is_guest_ =
         hierarchy::begins_as_guest(site.escalation(), &learned.gate, site.domain().lines()->hardware()->any_host());
   if (escalated_) site.learn(kind_, learned);
-  if (site.line_kind() == DomainImpl::LineKind::kNone) escalated_ = true;
-  if (escalated_ && site.runs_unlimited(kind_) && site.beyond().is_expected()) choose_beyond();
+  if (escalated_ && site.runs_unlimited(kind_, body_) && site.beyond().is_expected()) choose_beyond();
 }
 
 // It exceeds the capacity model, or will.
@@ -309,9 +308,9 @@ void Attempts::begin_pages() {
   runs_at_ = RunsAt::kPages;
   ticks_ = platform::ticks();
   // The pages that RTM needs are those that the process's engine finds.
-  const RunsIn where = needs_process_view_                     ? RunsIn::kProcessViewInstead
-                       : !finding_ && site.wants_thread_view() ? RunsIn::kThreadView
-                                                               : RunsIn::kProcessView;
+  const RunsIn where = needs_process_view_                          ? RunsIn::kProcessViewInstead
+                       : !finding_ && site.wants_thread_view(body_) ? RunsIn::kThreadView
+                                                                    : RunsIn::kProcessView;
   check(domain.begin(kind_ == Kind::kQuery, where, &site.latency(), is_guest_ ? Presence::kGuest : Presence::kHost));
   recalls_before_ = recalls_of(domain);
 }
@@ -321,15 +320,18 @@ void Attempts::begin() {
     return begin_inside();
   SiteImpl &site = *site_.impl_;
   last_site = site.kept_name();
+  const DomainImpl::LineKind line_kind = site.line_kind(body_);
   // Nobody would notice that a query stores in RTM.
-  if (!site.is_hybrid() || (kind_ == Kind::kQuery && site.line_kind() == DomainImpl::LineKind::kHardware))
+  if (line_kind == DomainImpl::LineKind::kNone ||
+      (kind_ == Kind::kQuery && line_kind == DomainImpl::LineKind::kHardware))
     escalated_ = true;
   if (!escalated_) {
     enter_lines();
-    if (runs_at_ == RunsAt::kNothing && (site.has_learned(kind_) || !site.begins_at_lines())) [[unlikely]]
+    const bool is_first = runs_at_ == RunsAt::kNothing;
+    if (is_first && (site.has_learned(kind_) || site.escalation().kind == EscalationKind::kAlways)) [[unlikely]]
       choose_level();
   }
-  if (site.line_kind() == DomainImpl::LineKind::kHardware && !escalated_ && begin_hardware()) return;
+  if (line_kind == DomainImpl::LineKind::kHardware && !escalated_ && begin_hardware()) return;
   if (escalated_) return begin_pages();
   begin_lines();
 }
@@ -404,7 +406,7 @@ bool Attempts::end() {
       site.add(SiteCount::kPageTicks, platform::ticks() - ticks_);
       if (status == Status::kCommitted) {
         site.add(SiteCount::kPageCommits, 1);
-        if (site.line_kind() == DomainImpl::LineKind::kHardware && kind_ == Kind::kUpdate) give_pages_back();
+        if (site.line_kind(body_) == DomainImpl::LineKind::kHardware && kind_ == Kind::kUpdate) give_pages_back();
         run_actions(true);  // last: one may close the domain
         return true;
       }
@@ -615,7 +617,7 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
     case NextStep::kEscalate:
       break;
   }
-  if (over_capacity && !unlimited_ && site.runs_unlimited(kind_)) {
+  if (over_capacity && !unlimited_ && site.runs_unlimited(kind_, body_)) {
     choose_beyond();
     if (unlimited_) {
       learn_escalation(true);
@@ -642,7 +644,7 @@ void Attempts::learn_escalation(bool over_capacity) noexcept {
   else if (hosts_stay_)
     learned.gate = hierarchy::after_escalation(learned.gate);
   site.learn(kind_, learned);
-  if (site.runs_unlimited(kind_)) site.beyond().escalated_from_model(over_capacity);
+  if (site.runs_unlimited(kind_, body_)) site.beyond().escalated_from_model(over_capacity);
 }
 
 }  // namespace detail

@@ -130,7 +130,7 @@ TEST_F(BadCallTest, ABodyThatLeavesAnInstanceOpenIsRefused) {
     };
     const std::function<void()> calls[] = {
         [&] { atomically(self.domain, leave_open); }, [&] { atomically(self.domain, [&] { (void)leave_open(); }); },
-        [&] { atomically(site, leave_open); },
+        [&] { atomically(site, [&](Fields) { return leave_open(); }); },
         [&] { atomically(self.domain, [&] { atomically(self.domain, [&] { (void)leave_open(); }); }); }};
     for (const auto &call : calls) {
       expect_error(Errc::kNestedMisuse, call, "not ended");

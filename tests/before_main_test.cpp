@@ -32,7 +32,7 @@ std::uint64_t count_to_six(Levels levels, Durability durability) {
   const Site site(domain, "counts");
   for (int i = 0; i < 3; ++i) {
     atomically(domain, [&] { ++*reinterpret_cast<std::uint64_t *>(segment.data()); });
-    atomically(site, [&] { ++word; });
+    atomically(site, [&](Fields) { ++word; });
   }
   return query(domain, [&] { return word.load(); });
 }

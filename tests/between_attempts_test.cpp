@@ -57,7 +57,7 @@ class BetweenAttemptsTest : public testing::Test {
   }
   // In a thread of its own, which has an instance of its own.
   void set_elsewhere(const Site &site, std::uint64_t page, std::uint64_t value) const {
-    std::thread([&] { atomically(site, [&] { word(page).store(value); }); }).join();
+    std::thread([&] { atomically(site, [&](Fields) { word(page).store(value); }); }).join();
   }
 
   MemoryFolder folder_;
@@ -70,8 +70,8 @@ TEST_F(BetweenAttemptsTest, ActionDoesNotHideThatTheAttemptWasTooLarge) {
   expect_child("escalates", [&] {
     open("1KiB/1/64,read=4");
     const Site large(domain_, "large", "on-capacity"), small(domain_, "small", "never");
-    atomically(large, [&] {
-      on_abort([&] { atomically(small, [&] { ++word(kPages - 1); }); });
+    atomically(large, [&](Fields) {
+      on_abort([&] { atomically(small, [&](Fields) { ++word(kPages - 1); }); });
       for (std::uint64_t page = 0; page < kPages - 1; ++page) ++word(page);
     });
     EXPECT_EQ(large.report().escalations_capacity, 1U);
@@ -86,7 +86,7 @@ TEST_F(BetweenAttemptsTest, ActionThatClosesTheDomainEndsTheInstance) {
     open("1KiB/1/64,read=4");
     const Site large(domain_, "large", "on-capacity");
     expect_error(Errc::kNotInitialized, [&] {
-      atomically(large, [&] {
+      atomically(large, [&](Fields) {
         on_abort([&] { domain_.close(); });
         for (std::uint64_t page = 0; page < kPages; ++page) ++word(page);
       });
@@ -100,7 +100,7 @@ TEST_F(BetweenAttemptsTest, ActionThatClosesTheDomainAfterAReturnToLevelOne) {
     open("1KiB/1/64,read=4");
     const Site site(domain_, "comes back", "adaptive");
     const auto update = [&](std::uint64_t pages, const std::function<void()> &then) {
-      atomically(site, [&] {
+      atomically(site, [&](Fields) {
         if (then != nullptr) on_commit(then);
         for (std::uint64_t page = 0; page < pages; ++page) ++word(page);
       });
@@ -123,11 +123,11 @@ TEST_F(BetweenAttemptsTest, RetryAtLevelOneWaitsForWhatItsAttemptHasRead) {
     open();
     const Site site(domain_, "waits", "never"), other(domain_, "other", "never");
     int bodies = 0;
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       ++bodies;
       on_abort([&] {
         set_elsewhere(other, 0, 1);
-        EXPECT_EQ(atomically(other, [&] { return word(1).load(); }), 0U);
+        EXPECT_EQ(atomically(other, [&](Fields) { return word(1).load(); }), 0U);
       });
       if (word(0) == 0) retry();
     });
@@ -151,7 +151,7 @@ TEST_F(BetweenAttemptsTest, RetryAtLevelTwoWaitsForWhatItsAttemptHasRead) {
         word(0).store(0);
       };
       if (at_site)
-        atomically(site, body);
+        atomically(site, [&](Fields) { return body(); });
       else
         atomically(domain_, body);
       EXPECT_EQ(committed(0), 0U);
@@ -165,7 +165,7 @@ TEST_F(BetweenAttemptsTest, RetryAtLevelOneWithoutMemoryEndsTheInstanceWithItsAc
   const Site site(domain_, "waits", "never");
   int commits = 0, aborts = 0;
   const auto waits = [&] {
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       on_commit([&] { ++commits; });
       on_abort([&] { ++aborts; });
       if (word(0) != 0) return;
@@ -176,7 +176,7 @@ TEST_F(BetweenAttemptsTest, RetryAtLevelOneWithoutMemoryEndsTheInstanceWithItsAc
   EXPECT_THROW(waits(), std::bad_alloc);
   EXPECT_LT(new_failure.after, 0) << "it was asked for";
   EXPECT_EQ(aborts, 1);
-  atomically(site, [&] { ++word(0); });  // whose are they?
+  atomically(site, [&](Fields) { ++word(0); });  // whose are they?
   EXPECT_EQ(commits, 0);
   EXPECT_EQ(aborts, 1);
   waits();
@@ -242,7 +242,7 @@ TEST_F(BetweenAttemptsTest, UpdateWithTheTurnIsNotFailedByLevelOne) {
   std::thread asker([&] {
     const Site site(domain_, "asks", "never");
     while (!stop) {
-      atomically(site, [&] {
+      atomically(site, [&](Fields) {
         ++asks;
         ++word(0);
       });
@@ -271,7 +271,7 @@ TEST_F(BetweenAttemptsTest, UpdateThatMayNotEscalateOutlivesALongQuery) {
     query(domain_, [&] {
       EXPECT_EQ(word(1).load(), 0U);
       updates = std::thread([&] {
-        for (std::uint64_t i = 0; i < kUpdates; ++i) atomically(site, [&] { ++word(0); });
+        for (std::uint64_t i = 0; i < kUpdates; ++i) atomically(site, [&](Fields) { ++word(0); });
       });
       while (site.report().line_aborts == 0 && site.report().line_commits < kUpdates) std::this_thread::yield();
     });
@@ -318,7 +318,7 @@ TEST_F(BetweenAttemptsTest, PagesThatAnAttemptMovedAreItsSites) {
   expect_child("counts", [&] {
     open("1KiB/1/64,read=4");
     const Site above(domain_, "above", "always"), other(domain_, "other", "never");
-    const auto recall = [&] { atomically(above, [&] { ++word(0); }); };
+    const auto recall = [&] { atomically(above, [&](Fields) { ++word(0); }); };
     std::uint64_t recalls = 0;
     const auto expect_release = [&](const char *name, const std::function<void(const Site &)> &run) {
       recall();
@@ -330,22 +330,22 @@ TEST_F(BetweenAttemptsTest, PagesThatAnAttemptMovedAreItsSites) {
     };
     expect_release("throws", [&](const Site &site) {
       EXPECT_THROW(atomically(site,
-                              [&] {
+                              [&](Fields) {
                                 ++word(0);
                                 throw std::runtime_error("not now");
                               }),
                    std::runtime_error);
-      atomically(other, [&] { ++word(1); });
+      atomically(other, [&](Fields) { ++word(1); });
     });
     expect_release("waits", [&](const Site &site) {
-      atomically(site, [&] {
-        on_abort([&] { atomically(other, [&] { ++word(0); }); });
+      atomically(site, [&](Fields) {
+        on_abort([&] { atomically(other, [&](Fields) { ++word(0); }); });
         if (word(0) == 1) retry();
       });
     });
     expect_release("fails", [&](const Site &site) {
-      atomically(site, [&] {
-        on_abort([&] { atomically(other, [&] { ++word(1); }); });
+      atomically(site, [&](Fields) {
+        on_abort([&] { atomically(other, [&](Fields) { ++word(1); }); });
         for (std::uint64_t page = 0; page < kPages; ++page) ++word(page);
       });
       recalls += site.report().recalls;
@@ -354,9 +354,9 @@ TEST_F(BetweenAttemptsTest, PagesThatAnAttemptMovedAreItsSites) {
     EXPECT_EQ(domain_.counters().releases, 3U);
     // Of a body that ends by an exception at level 2.
     const Site throws(domain_, "throws above", "always");
-    atomically(other, [&] { ++word(2); });
+    atomically(other, [&](Fields) { ++word(2); });
     EXPECT_THROW(atomically(throws,
-                            [&] {
+                            [&](Fields) {
                               ++word(2);
                               throw std::runtime_error("not now");
                             }),
@@ -384,7 +384,7 @@ TEST_F(BetweenAttemptsTest, ActionThatFailsDoesNotChangeWhatAnErrorSays) {
   };
   for (const bool at_site : {false, true}) {
     try {
-      at_site ? query(site, body) : query(domain_, body);
+      at_site ? query(site, [&](Fields) { return body(); }) : query(domain_, body);
       ADD_FAILURE() << "a query stored";
     } catch (const Error &error) {
       EXPECT_EQ(error.errc(), Errc::kQueryWrote);
@@ -403,9 +403,9 @@ TEST_F(BetweenAttemptsTest, ThreadWithoutAContextRunsAtPagesUntilThereIsOne) {
     ASSERT_EQ(others.open(folder_.path(), &found), Errc::kOk);
     std::vector<std::uint32_t> taken(line::kContextsMax);
     for (std::uint32_t &number : taken) ASSERT_EQ(others.take_context(0, 1, &number), Errc::kOk);
-    for (int i = 0; i < 3; ++i) atomically(site, [&] { ++word(0); });
+    for (int i = 0; i < 3; ++i) atomically(site, [&](Fields) { ++word(0); });
     EXPECT_EQ(site.report().page_commits, 3U);
-    expect_error(Errc::kTooManyParticipants, [&] { atomically(never, [] {}); });
+    expect_error(Errc::kTooManyParticipants, [&] { atomically(never, [](Fields) {}); });
     for (const std::uint32_t number : taken) others.give_back(number);
     set_elsewhere(site, 1, 1);
     EXPECT_EQ(site.report().line_commits, 1U);
@@ -419,14 +419,14 @@ TEST_F(BetweenAttemptsTest, ChildForkedInABodyRunsInstancesOfItsOwn) {
   expect_child("forks", [&] {
     open();
     const Site never(domain_, "never", "never");
-    atomically(never, [&] {
+    atomically(never, [&](Fields) {
       word(0).store(1);
       const ChildEnd end = run_in_child("child", [&] {
         const Domain own = Domain::open(folder_.path());
         const Segment same = own.map("words.raw", words_options(kPages));
         auto &count = *reinterpret_cast<field<std::uint64_t> *>(same.data() + kPageBytes);
         atomically(own, [&] { ++count; });
-        atomically(Site(own, "own", "never"), [&] { ++count; });
+        atomically(Site(own, "own", "never"), [&](Fields) { ++count; });
       });
       EXPECT_TRUE(end.succeeded());
     });
@@ -440,7 +440,7 @@ TEST_F(BetweenAttemptsTest, PageThatLevelTwoTakesBeforeTheCommitIsAskedFor) {
   open();
   const Site never(domain_, "never", "never");
   int bodies = 0;
-  atomically(never, [&] {
+  atomically(never, [&](Fields) {
     word(0).store(7);
     if (++bodies != 1) return;
     std::thread([&] {  // often: the page stays mapped, as it is
@@ -470,7 +470,7 @@ TEST_F(BetweenAttemptsTest, ContextsOfTheDeadAreThereForNewThreads) {
       static_cast<void>(kill(getpid(), SIGKILL));
     });
     EXPECT_EQ(end.signal, SIGKILL);
-    atomically(never, [&] { ++word(0); });
+    atomically(never, [&](Fields) { ++word(0); });
     EXPECT_EQ(never.report().line_commits, 1U);
   });
 }
@@ -484,7 +484,7 @@ TEST_F(BetweenAttemptsTest, ThreadWithoutMemoryForItsContextSaysSo) {
     std::thread([&] {
       try {
         new_failure.after = allocation;
-        atomically(never, [&] {
+        atomically(never, [&](Fields) {
           new_failure.after = -1;
           ++word(0);
         });
@@ -507,7 +507,7 @@ TEST_F(BetweenAttemptsTest, ExceptionMadeOfAnAbortDoesNotLeave) {
   open();
   const Site site(domain_, "translates", "never"), other(domain_, "other", "never");
   int bodies = 0;
-  atomically(site, [&] {
+  atomically(site, [&](Fields) {
     const std::uint64_t seen = word(0);
     if (++bodies == 1) {
       set_elsewhere(other, 0, 1);
@@ -535,14 +535,14 @@ TEST_F(BetweenAttemptsTest, InstanceOfAnotherDomainIsRefusedAtEitherLevel) {
     for (const char *const level : {"always", "on-capacity"}) {
       const Site outer(domain_, level, level);
       expect_error(Errc::kNestedMisuse, [&] {
-        atomically(outer, [&] {
+        atomically(outer, [&](Fields) {
           ++word(0);
-          atomically(inner, [] {});
+          atomically(inner, [](Fields) {});
         });
       });
     }
-    expect_error(Errc::kNestedMisuse, [&] { atomically(domain_, [&] { atomically(inner, [] {}); }); });
-    expect_error(Errc::kNestedMisuse, [&] { query(domain_, [&] { atomically(inner, [] {}); }); });
+    expect_error(Errc::kNestedMisuse, [&] { atomically(domain_, [&] { atomically(inner, [](Fields) {}); }); });
+    expect_error(Errc::kNestedMisuse, [&] { query(domain_, [&] { atomically(inner, [](Fields) {}); }); });
     EXPECT_EQ(inner.report().line_commits, 0U);
     EXPECT_EQ(committed(0), 0U);
   });
@@ -558,9 +558,9 @@ TEST_F(BetweenAttemptsTest, InstanceInAViewOfItsOwnSurvivesARefusedOneOfAnotherD
     hybrid.levels = Levels::kHybrid;
     const Domain other = Domain::open(elsewhere.path(), hybrid);
     const Site outer(domain_, "outer", "always"), inner(other, "inner", "never");
-    atomically(outer, [&] {
+    atomically(outer, [&](Fields) {
       ++word(0);
-      expect_error(Errc::kNestedMisuse, [&] { atomically(inner, [] {}); });
+      expect_error(Errc::kNestedMisuse, [&] { atomically(inner, [](Fields) {}); });
       ++word(1);
     });
     EXPECT_EQ(committed(0), 1U);
@@ -573,7 +573,7 @@ TEST_F(BetweenAttemptsTest, ChildForkedInABodyCannotCommit) {
   const Site site(domain_, "forks", "never");
   pid_t child = -1;
   try {
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       ++word(0);
       child = fork();
     });
@@ -603,7 +603,7 @@ TEST_F(BetweenAttemptsTest, ChildForkedInABodyRunsNoneOfItsActions) {
     };
     try {
       if (at_site)
-        atomically(site, body);
+        atomically(site, [&](Fields) { return body(); });
       else
         atomically(domain_, body);
     } catch (const Error &) {

@@ -52,7 +52,7 @@ class BeyondCapacityTest : public testing::Test {
   }
   // A commit at level 1 by another thread.
   void commit_elsewhere(const Site &site, std::uint64_t page) const {
-    std::thread([&] { atomically(site, [&] { ++word(page); }); }).join();
+    std::thread([&] { atomically(site, [&](Fields) { ++word(page); }); }).join();
   }
   [[nodiscard]] std::uint64_t turn() const { return detail::impl_of(domain_)->lines()->memory().state().turn.load(); }
 
@@ -64,7 +64,7 @@ class BeyondCapacityTest : public testing::Test {
 TEST_F(BeyondCapacityTest, AnUpdateStaysAtLevel1AndTheNextOnesBeginWithoutTheModel) {
   open();
   const Site site(domain_, "large", "adaptive");
-  for (std::uint64_t i = 1; i <= 10; ++i) atomically(site, [&] { add_to_all(); });
+  for (std::uint64_t i = 1; i <= 10; ++i) atomically(site, [&](Fields) { add_to_all(); });
   const SiteReport report = site.report();
   EXPECT_EQ(report.line_commits, 10U);
   EXPECT_EQ(report.unlimited_commits, 10U);
@@ -83,9 +83,9 @@ TEST_F(BeyondCapacityTest, AnUpdateStaysAtLevel1AndTheNextOnesBeginWithoutTheMod
 TEST_F(BeyondCapacityTest, ASiteWhoseWorkShrinksIsBackWithinTheModel) {
   open();
   const Site site(domain_, "shrinks", "adaptive");
-  for (int i = 0; i < 8; ++i) atomically(site, [&] { add_to_all(); });
+  for (int i = 0; i < 8; ++i) atomically(site, [&](Fields) { add_to_all(); });
   const std::uint64_t before = site.report().unlimited_commits;
-  for (int i = 0; i < 600; ++i) atomically(site, [&] { ++word(0); });
+  for (int i = 0; i < 600; ++i) atomically(site, [&](Fields) { ++word(0); });
   EXPECT_LE(site.report().unlimited_commits, before + 16) << "those that still began without it";
   EXPECT_GT(site.report().de_escalations, 0U);
   EXPECT_EQ(site.report().page_commits, 0U);
@@ -94,7 +94,7 @@ TEST_F(BeyondCapacityTest, ASiteWhoseWorkShrinksIsBackWithinTheModel) {
 TEST_F(BeyondCapacityTest, AdaptivePagesGoesToLevel2) {
   open();
   const Site site(domain_, "large", "adaptive-pages");
-  for (int i = 0; i < 4; ++i) atomically(site, [&] { add_to_all(); });
+  for (int i = 0; i < 4; ++i) atomically(site, [&](Fields) { add_to_all(); });
   EXPECT_EQ(site.report().page_commits, 4U);
   EXPECT_EQ(site.report().unlimited_commits, 0U);
   EXPECT_GT(site.report().escalations_capacity, 0U);
@@ -105,7 +105,7 @@ TEST_F(BeyondCapacityTest, QueriesGoToLevel2) {
   open();
   const Site site(domain_, "reads", "adaptive");
   for (int i = 0; i < 3; ++i) {
-    const std::uint64_t sum = query(site, [&] {
+    const std::uint64_t sum = query(site, [&](Fields) {
       std::uint64_t words = 0;
       for (std::uint64_t page = 0; page < kPages; ++page)
         for (std::uint64_t line = 0; line < kLinesPerPage; ++line) words += word(page, line);
@@ -123,7 +123,7 @@ TEST_F(BeyondCapacityTest, WhatExceedsSoftwareLinesGoesToLevel2) {
   open(kModel, kMany);
   const Site site(domain_, "larger", "adaptive");
   const auto store_all = [&](std::uint64_t value) {
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       for (std::uint64_t page = 0; page < kMany; ++page)
         for (std::uint64_t line = 0; line < kLinesPerPage; ++line) word(page, line).store(value);
     });
@@ -145,7 +145,7 @@ TEST_F(BeyondCapacityTest, WhatLevel1CannotDoGoesToLevel2) {
   open();
   const Site site(domain_, "irrevocable", "adaptive");
   for (int i = 0; i < 3; ++i) {
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       add_to_all();
       become_irrevocable();
     });
@@ -160,9 +160,9 @@ TEST_F(BeyondCapacityTest, WhatLevel1CannotDoGoesToLevel2) {
 TEST_F(BeyondCapacityTest, AnExceptionUndoesIt) {
   open();
   const Site site(domain_, "throws", "adaptive");
-  atomically(site, [&] { add_to_all(); });
+  atomically(site, [&](Fields) { add_to_all(); });
   EXPECT_THROW(atomically(site,
-                          [&] {
+                          [&](Fields) {
                             add_to_all();
                             throw std::runtime_error("no");
                           }),
@@ -178,7 +178,7 @@ class Duel {
   template <class Body>
   void run(const Body &body) {
     int attempt = 0;
-    atomically(large_, [&] {
+    atomically(large_, [&](Fields) {
       body();  // with the model it ends here
       if (++attempt == 1) commits_();
     });
@@ -205,7 +205,7 @@ TEST_F(BeyondCapacityTest, WhoFailsBesideOthersGoesOnAlone) {
   EXPECT_EQ(turn(), 0U);
   EXPECT_EQ(large.report().unlimited_commits, 1U);
   EXPECT_EQ(large.report().page_commits, 0U);
-  atomically(large, [&] {
+  atomically(large, [&](Fields) {
     add_to_all();
     EXPECT_NE(turn(), 0U) << "the next one is alone at once";
   });
@@ -222,7 +222,7 @@ TEST_F(BeyondCapacityTest, OthersGoOnBehindTheDeathOfOneThatRanAlone) {
     open();
     const Site large(domain_, "large", "adaptive"), small(domain_, "small", "never");
     int attempt = 0;
-    atomically(large, [&] {
+    atomically(large, [&](Fields) {
       add_to_all();
       if (++attempt == 1) commit_elsewhere(small, 0);
       if (turn() != 0) die_unless_failed();
@@ -231,7 +231,7 @@ TEST_F(BeyondCapacityTest, OthersGoOnBehindTheDeathOfOneThatRanAlone) {
   EXPECT_EQ(end.signal, SIGKILL);
   EXPECT_NE(turn(), 0U);
   const Site site(domain_, "goes on", "never");
-  atomically(site, [&] { ++word(0); });
+  atomically(site, [&](Fields) { ++word(0); });
   EXPECT_EQ(turn(), 0U);
   query(domain_, [&] {
     EXPECT_EQ(word(0).load(), 2U);

@@ -114,7 +114,7 @@ TEST_F(CapacityTest, AsManyLinesOfOneSetAsWays) {
   const Segment segment = domain.map("data", raw);
   const Site site(domain, "site");
   for (const std::size_t lines : {8UL, 9UL}) {
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       for (std::size_t i = 0; i < lines; ++i)
         reinterpret_cast<field<std::uint64_t> *>(segment.data() + i * kPageBytes)->store(lines);
     });
@@ -125,7 +125,7 @@ TEST_F(CapacityTest, AsManyLinesOfOneSetAsWays) {
   }
   EXPECT_GE(domain.counters().recalls, 9U);  // more: pages are also taken ahead
   EXPECT_EQ(domain.counters().recalls, site.report().recalls);
-  atomically(site, [&] { reinterpret_cast<field<std::uint64_t> *>(segment.data())->store(1); });
+  atomically(site, [&](Fields) { reinterpret_cast<field<std::uint64_t> *>(segment.data())->store(1); });
   EXPECT_EQ(domain.counters().releases, 1U);
   EXPECT_EQ(site.report().releases, 1U);
   EXPECT_EQ(site.report().line_commits, 2U);

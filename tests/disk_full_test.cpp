@@ -128,7 +128,7 @@ class Books {
     };
     try {
       if (is_hybrid_)
-        atomically(*site_, body);
+        atomically(*site_, [&](Fields) { return body(); });
       else
         atomically(domain_, body);
     } catch (const Error &error) {
@@ -256,13 +256,13 @@ void read_around_a_commit(const std::string &folder) {
   const Site &site = lines.site;
   Word &one = lines.first_word_of(0);
   Word &without_block = lines.first_word_of(kPages / 2);
-  atomically(site, [&] { one = 1; });
+  atomically(site, [&](Fields) { one = 1; });
   auto filler = std::make_unique<Filler>(folder, 0);
   query(domain, [&] {
     EXPECT_EQ(without_block.load(), 0U);
     std::thread([&] {
       filler.reset();
-      atomically(site, [&] { one = without_block = 7; });
+      atomically(site, [&](Fields) { one = without_block = 7; });
     }).join();
     EXPECT_EQ(one.load(), 1U) << "the other page still reads " << without_block.load();
   });
@@ -276,7 +276,7 @@ void read_beside_what_has_no_block(const std::string &folder) {
   const SoftwareLines lines(folder);
   Word &one = lines.first_word_of(0);
   Word &without_block = lines.first_word_of(300);
-  atomically(lines.site, [&] { one = 1; });
+  atomically(lines.site, [&](Fields) { one = 1; });
   const Filler filler(folder, 0);
   const auto read = [&](bool writes) {
     EXPECT_EQ(without_block.load(), 0U);
@@ -330,11 +330,11 @@ void retry_what_has_no_block(const std::string &folder, Levels levels) {
   std::unique_ptr<Filler> filler;
   std::atomic<bool> is_read{false}, is_ready{false};
   std::thread setter([&] {
-    atomically(site, [&] { other = 1; });  // takes what a thread of level 1 needs
+    atomically(site, [&](Fields) { other = 1; });  // takes what a thread of level 1 needs
     is_ready = true;
     EXPECT_TRUE(poll_until([&] { return is_read.load(); }));
     filler.reset();
-    atomically(site, [&] { flag = 1; });
+    atomically(site, [&](Fields) { flag = 1; });
   });
   EXPECT_TRUE(poll_until([&] { return is_ready.load(); }));
   filler = std::make_unique<Filler>(folder, 0);

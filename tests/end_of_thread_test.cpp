@@ -47,7 +47,7 @@ struct Table {
     count = heap.root<field<std::uint64_t>>("count");
   }
   void add(const Site &site) const {
-    atomically(site, [&] { ++*count; });
+    atomically(site, [&](Fields) { ++*count; });
   }
   // Instances of each kind: at the site, plain, with the heap, with an error told.
   void use(const Site &site) const {
@@ -276,12 +276,13 @@ TEST(EndOfThreadTest, AnInstanceOfLevelOneThatStaysOpenAbortsBeforeItsDomainCanC
     raw.layout = Layout::kRaw;
     raw.size_bytes = kPageBytes;
     auto *const word = reinterpret_cast<field<std::uint64_t> *>(domain.map("word.raw", raw).data());
-    atomically(Site(domain, "plain", "never", BodyKind::kPlain), [] {});  // looks at level 1, and stays at level 2
+    atomically(Site(domain, "pages", "always"), [](Fields) {});  // looks at level 1, and goes to level 2
     pthread_key_t key{};
     ASSERT_EQ(pthread_key_create(&key, [](void *) { std::thread([] { domain.close(); }).join(); }), 0);
     auto site = std::make_unique<Site>(domain, "lines", "never");
     static std::unique_ptr<detail::Attempts> open_instance;
-    open_instance = std::make_unique<detail::Attempts>(*site);
+    open_instance = std::make_unique<detail::Attempts>(*site, detail::Attempts::Kind::kUpdate,
+                                                       detail::BodyKind::kInstrumented, Durability{});
     std::thread([&] {
       ASSERT_EQ(pthread_setspecific(key, &key), 0);
       open_instance->begin();

@@ -60,7 +60,7 @@ class Desk {
   }
   // A commit of another thread: what has read or stored either word FAILs.
   void commit_beside(const Site &site) {
-    std::thread([&] { atomically(site, [&] { add_to_both(); }); }).join();
+    std::thread([&] { atomically(site, [&](Fields) { add_to_both(); }); }).join();
     expected_ += 2;
   }
   void add_to_both() const {
@@ -76,10 +76,10 @@ class Desk {
  private:
   void use() const {
     std::thread([&] {
-      atomically(lines(), [&] { add_to_both(); });
-      atomically(pages(), [&] { add_to_both(); });
+      atomically(lines(), [&](Fields) { add_to_both(); });
+      atomically(pages(), [&](Fields) { add_to_both(); });
       atomically(domain_, [&] { add_to_both(); });
-      (void)query(pages(), [&] { return first().load(); });
+      (void)query(pages(), [&](Fields) { return first().load(); });
     }).join();
   }
 
@@ -119,8 +119,8 @@ TEST(ForcedUnwindingTest, UpdatesAndQueriesAreLeft) {
       leave();
     };
     for (const Site *site : {&desk.lines(), &desk.pages()}) {
-      desk.expect_left([&] { atomically(*site, update); });
-      desk.expect_left([&] { query(*site, look); });
+      desk.expect_left([&] { atomically(*site, [&](Fields) { return update(); }); });
+      desk.expect_left([&] { query(*site, [&](Fields) { return look(); }); });
     }
     desk.expect_left([&] { atomically(desk.domain(), update); });
     desk.expect_left([&] { query(desk.domain(), look); });
@@ -135,9 +135,9 @@ TEST(ForcedUnwindingTest, NestedOnesAreLeft) {
     };
     for (const Site *outer : {&desk.lines(), &desk.pages()}) {
       desk.expect_left([&] {
-        atomically(*outer, [&] {
+        atomically(*outer, [&](Fields) {
           ++desk.first();
-          atomically(*outer, update);
+          atomically(*outer, [&](Fields) { return update(); });
         });
       });
     }
@@ -166,7 +166,8 @@ TEST(ForcedUnwindingTest, NestedOnesAreLeft) {
           atomically(desk.domain(), begins);
       });
     }
-    desk.expect_left([&] { atomically(desk.domain(), [&] { atomically(desk.lines(), update); }); });
+    desk.expect_left(
+        [&] { atomically(desk.domain(), [&] { atomically(desk.lines(), [&](Fields) { return update(); }); }); });
   });
 }
 
@@ -182,8 +183,9 @@ TEST(ForcedUnwindingTest, FailedOnesAreLeftAtLines) {
         leave();
       }
     };
-    desk.expect_left([&] { atomically(desk.lines(), update); });
-    desk.expect_left([&] { atomically(desk.lines(), [&] { atomically(desk.lines(), update); }); });
+    desk.expect_left([&] { atomically(desk.lines(), [&](Fields) { return update(); }); });
+    desk.expect_left(
+        [&] { atomically(desk.lines(), [&](Fields) { atomically(desk.lines(), [&](Fields) { return update(); }); }); });
   });
 }
 
@@ -196,7 +198,7 @@ TEST(ForcedUnwindingTest, FailedOnesAreLeftAtPages) {
       EXPECT_EQ(desk.domain().validate(), Status::kFailed);
       leave();
     };
-    desk.expect_left([&] { atomically(desk.pages(), update); });
+    desk.expect_left([&] { atomically(desk.pages(), [&](Fields) { return update(); }); });
     desk.expect_left([&] { atomically(desk.domain(), update); });
     desk.expect_left([&] { atomically(desk.domain(), [&] { atomically(desk.domain(), update); }); });
     desk.close();
@@ -209,12 +211,12 @@ TEST(ForcedUnwindingTest, ActionsOfTheAbortRun) {
     const auto update = [&] {
       on_abort([&] {
         ++aborts;
-        atomically(desk.lines(), [&] { (void)desk.first().load(); });
+        atomically(desk.lines(), [&](Fields) { (void)desk.first().load(); });
       });
       leave();
     };
-    desk.expect_left([&] { atomically(desk.lines(), update); });
-    desk.expect_left([&] { atomically(desk.pages(), update); });
+    desk.expect_left([&] { atomically(desk.lines(), [&](Fields) { return update(); }); });
+    desk.expect_left([&] { atomically(desk.pages(), [&](Fields) { return update(); }); });
     desk.expect_left([&] { atomically(desk.domain(), update); });
     EXPECT_EQ(aborts, 3);
   });
@@ -232,8 +234,8 @@ TEST(ForcedUnwindingTest, CancelledOnesAreLeft) {
       pthread_testcancel();
       ADD_FAILURE() << "not cancelled";
     };
-    desk.expect_left([&] { atomically(desk.lines(), until_cancelled); });
-    desk.expect_left([&] { atomically(desk.pages(), until_cancelled); });
+    desk.expect_left([&] { atomically(desk.lines(), [&](Fields) { return until_cancelled(); }); });
+    desk.expect_left([&] { atomically(desk.pages(), [&](Fields) { return until_cancelled(); }); });
     desk.expect_left([&] { atomically(desk.domain(), until_cancelled); });
   });
 }

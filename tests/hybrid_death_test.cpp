@@ -61,7 +61,7 @@ class HybridDeathTest : public testing::Test {
     atomically(domain, [&] { word(other).store(1); });
     const Segment words = map(domain, "words.raw");
     const Site site(domain, "asks");
-    atomically(site, [&] { ++word(words); });
+    atomically(site, [&](Fields) { ++word(words); });
     EXPECT_EQ(committed(domain, words), 1U);
   }
 
@@ -82,7 +82,7 @@ TEST_F(HybridDeathTest, AbortLowerWithoutEscalationOutlivesADeadUserOfThePage) {
     });
     EXPECT_EQ(end.signal, SIGKILL);
     const Site site(domain, "asks");
-    atomically(site, [&] { ++word(words); });
+    atomically(site, [&](Fields) { ++word(words); });
     EXPECT_EQ(site.report().line_commits, 1U);
     EXPECT_EQ(committed(domain, words), 1U);
   });
@@ -114,7 +114,7 @@ TEST_F(HybridDeathTest, StoreBeyondTheEndKillsItsProcessAlone) {
       const Domain own = Domain::open(folder_.path(), hybrid());
       const Segment mapped = map(own, "words.raw", 1);
       const Site site(own, "goes too far");
-      atomically(site, [&] {
+      atomically(site, [&](Fields) {
         word(mapped).store(7);
         word(mapped, 1).store(7);
       });
@@ -122,7 +122,7 @@ TEST_F(HybridDeathTest, StoreBeyondTheEndKillsItsProcessAlone) {
     EXPECT_EQ(end.signal, SIGBUS);
     EXPECT_EQ(committed(domain, words), 0U);
     const Site site(domain, "goes on");
-    atomically(site, [&] { ++word(words); });
+    atomically(site, [&](Fields) { ++word(words); });
     EXPECT_EQ(site.report().line_commits, 1U);
     EXPECT_EQ(committed(domain, words), 1U);
   });
@@ -136,13 +136,13 @@ TEST(HybridUnmapTest, SegmentThatIsMappedAgainIsValidatedByItsOwnWords) {
     const Domain domain = Domain::open(folder.path(), hybrid());
     const Site site(domain, "counts");
     const Segment before = map(domain, "words.raw");
-    atomically(site, [&] { ++word(before); });
+    atomically(site, [&](Fields) { ++word(before); });
     domain.unmap(before);
     const Segment other = map(domain, "other.raw"), words = map(domain, "words.raw");
     int attempts = 0;
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       const std::uint64_t seen = word(words).load();
-      if (attempts++ == 0) std::thread([&] { atomically(site, [&] { ++word(words); }); }).join();
+      if (attempts++ == 0) std::thread([&] { atomically(site, [&](Fields) { ++word(words); }); }).join();
       word(words).store(seen + 1);
     });
     EXPECT_EQ(attempts, 2);
@@ -160,7 +160,7 @@ class PartlyKnownCommitTest : public HybridDeathTest, public testing::WithParamI
       const Segment words = map(own, "words.raw"), other = map(own, "other.raw");
       const Site site(own, "commits");
       platform::crash_at(static_cast<std::uint32_t>(GetParam()), 1);
-      atomically(site, [&] {
+      atomically(site, [&](Fields) {
         word(other).store(7);
         word(words).store(7);
       });
@@ -191,7 +191,7 @@ TEST_P(PartlyKnownCommitTest, IsSettledByManyAsByOne) {
       const Segment mapped = map(own, file);
       EXPECT_EQ(committed(own, mapped), expected());
       const Site site(own, "goes on");
-      atomically(site, [&] { ++word(mapped); });
+      atomically(site, [&](Fields) { ++word(mapped); });
       EXPECT_EQ(committed(own, mapped), expected() + 1);
     });
   }
@@ -221,7 +221,7 @@ TEST_F(HybridDeathTest, CommitToASegmentThatNobodyElseMapsOutlivesTheLastClose) 
     const Segment mapped = map(own, "words.raw");
     const Site site(own, "commits");
     platform::crash_at(static_cast<std::uint32_t>(platform::Step::kLineCommitPoint), 1);
-    atomically(site, [&] { word(mapped).store(7); });
+    atomically(site, [&](Fields) { word(mapped).store(7); });
   });
   ASSERT_EQ(end.signal, SIGKILL);
   domain.close();
@@ -244,7 +244,7 @@ TEST_F(HybridDeathTest, CloseGivesContextsBackBeforeItsSlot) {
   Domain domain = Domain::open(folder_.path(), hybrid());
   const Segment words = map(domain, "words.raw");
   const Site site(domain, "commits");
-  atomically(site, [&] { ++word(words); });
+  atomically(site, [&](Fields) { ++word(words); });
   line::LineMemory lines;
   bool found = false;
   ASSERT_EQ(lines.open(folder_.path(), &found), Errc::kOk);

@@ -65,12 +65,12 @@ class HybridTest : public testing::Test {
 TEST_F(HybridTest, SmallInstanceCommitsAtLinesAndPagesSeeIt) {
   const Table table(folder_.path());
   const Site site(table.domain, "count");
-  for (int i = 0; i < 10; ++i) atomically(site, [&] { ++table.word(0); });
+  for (int i = 0; i < 10; ++i) atomically(site, [&](Fields) { ++table.word(0); });
   EXPECT_EQ(site.report().line_commits, 10U);
   EXPECT_EQ(site.report().page_commits, 0U);
   EXPECT_EQ(table.committed(0), 10U);
   atomically(table.domain, [&] { table.word(0).store(100); });  // level 2
-  EXPECT_EQ(atomically(site, [&] { return ++table.word(0), table.word(0).load(); }), 101U);
+  EXPECT_EQ(atomically(site, [&](Fields) { return ++table.word(0), table.word(0).load(); }), 101U);
   EXPECT_EQ(site.report().line_commits, 11U);
 }
 
@@ -79,7 +79,7 @@ TEST_F(HybridTest, SiteOfAPageDomainRunsAtPages) {
   pages.levels = Levels::kPage;
   const Table table(folder_.path(), pages);
   const Site site(table.domain, "count", "never");
-  atomically(site, [&] { ++table.word(3); });
+  atomically(site, [&](Fields) { ++table.word(3); });
   EXPECT_EQ(site.report().page_commits, 1U);
   EXPECT_EQ(table.committed(3), 1U);
 }
@@ -87,7 +87,7 @@ TEST_F(HybridTest, SiteOfAPageDomainRunsAtPages) {
 TEST_F(HybridTest, AlwaysRunsAtPages) {
   const Table table(folder_.path());
   const Site site(table.domain, "count", "always");
-  atomically(site, [&] { ++table.word(3); });
+  atomically(site, [&](Fields) { ++table.word(3); });
   EXPECT_EQ(site.report().page_commits, 1U);
   EXPECT_EQ(site.report().line_commits, 0U);
 }
@@ -97,13 +97,13 @@ TEST_F(HybridTest, ExceptionRollsBackAtEitherLevel) {
   for (const char *escalation : {"never", "always"}) {
     const Site site(table.domain, "throws", escalation);
     EXPECT_THROW(atomically(site,
-                            [&] {
+                            [&](Fields) {
                               table.word(1).store(7);
                               throw std::runtime_error("no");
                             }),
                  std::runtime_error);
     EXPECT_EQ(table.committed(1), 0U) << escalation;
-    atomically(site, [&] { table.word(2).store(1); });  // usable
+    atomically(site, [&](Fields) { table.word(2).store(1); });  // usable
   }
 }
 
@@ -112,18 +112,18 @@ TEST_F(HybridTest, NestedInstancesAreSubsumedAtLines) {
   const Site outer(table.domain, "outer", "never");
   const Site inner(table.domain, "inner", "never");
   EXPECT_THROW(atomically(outer,
-                          [&] {
-                            atomically(inner, [&] { table.word(1).store(7); });
+                          [&](Fields) {
+                            atomically(inner, [&](Fields) { table.word(1).store(7); });
                             throw std::runtime_error("no");
                           }),
                std::runtime_error);
   EXPECT_EQ(table.committed(1), 0U) << "the inner one was part of the outer one";
-  atomically(outer, [&] { atomically(inner, [&] { table.word(1).store(8); }); });
+  atomically(outer, [&](Fields) { atomically(inner, [&](Fields) { table.word(1).store(8); }); });
   EXPECT_EQ(table.committed(1), 8U);
   EXPECT_EQ(outer.report().line_commits, 1U);
   EXPECT_EQ(inner.report().line_commits, 0U);
   // Inside level 2 a site's body runs there, too.
-  atomically(table.domain, [&] { atomically(inner, [&] { table.word(1).store(9); }); });
+  atomically(table.domain, [&] { atomically(inner, [&](Fields) { table.word(1).store(9); }); });
   EXPECT_EQ(table.committed(1), 9U);
 }
 
@@ -131,7 +131,7 @@ TEST_F(HybridTest, PlainCodeInsideALineInstanceEscalatesIt) {
   const Table table(folder_.path());
   const Site site(table.domain, "mixed", "on-capacity");
   int runs = 0;
-  atomically(site, [&] {
+  atomically(site, [&](Fields) {
     ++runs;
     ++table.word(0);
     atomically(table.domain, [&] { ++table.word(1); });
@@ -142,32 +142,32 @@ TEST_F(HybridTest, PlainCodeInsideALineInstanceEscalatesIt) {
   EXPECT_EQ(table.committed(0), 1U);
   EXPECT_EQ(table.committed(1), 1U);
   const Site never(table.domain, "never", "never");
-  EXPECT_EQ(code_of([&] { atomically(never, [&] { atomically(table.domain, [] {}); }); }), Errc::kNeedsPages);
-  atomically(never, [&] { ++table.word(2); });  // usable
+  EXPECT_EQ(code_of([&] { atomically(never, [&](Fields) { atomically(table.domain, [] {}); }); }), Errc::kNeedsPages);
+  atomically(never, [&](Fields) { ++table.word(2); });  // usable
 }
 
 TEST_F(HybridTest, AllocationEscalates) {
   Domain domain = Domain::open(folder_.path(), hybrid());
   const Segment heap = domain.map("heap");
   const Site site(domain, "allocates");
-  void *memory = atomically(site, [&] { return heap.allocate(100); });
+  void *memory = atomically(site, [&](Fields) { return heap.allocate(100); });
   EXPECT_NE(memory, nullptr);
   EXPECT_EQ(site.report().escalations_needs_pages, 1U);
-  atomically(site, [&] { heap.deallocate(memory); });
+  atomically(site, [&](Fields) { heap.deallocate(memory); });
 }
 
 TEST_F(HybridTest, AdaptiveSiteComesBackWhenItsWorkHasShrunk) {
   const Table table(folder_.path());
   const Site site(table.domain, "shrinks", "adaptive");
   for (int i = 0; i < 100; ++i) {  // always more than level 1 can do
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       ++table.word(0);
       atomically(table.domain, [&] { ++table.word(1); });
     });
   }
   EXPECT_EQ(site.report().page_commits, 100U);
   EXPECT_LE(site.report().line_aborts, 8U) << "it went on trying level 1 each time";
-  for (int i = 0; i < 600; ++i) atomically(site, [&] { ++table.word(0); });
+  for (int i = 0; i < 600; ++i) atomically(site, [&](Fields) { ++table.word(0); });
   EXPECT_GE(site.report().line_commits, 300U) << "it never came back";
   EXPECT_GE(site.report().de_escalations, 1U);
   EXPECT_EQ(table.committed(0), 700U);
@@ -184,7 +184,7 @@ TEST_F(HybridTest, ThreadsAtLinesAndOneAtPagesKeepTheSum) {
   const auto transfer = [&](std::uint64_t seed) {
     for (std::uint64_t i = 0; i < kPerThread; ++i) {
       const std::uint64_t from = (seed + i * 7) % kPages, to = (seed * 3 + i * 5 + 1) % kPages;
-      atomically(site, [&] {
+      atomically(site, [&](Fields) {
         if (from == to || table.word(from) == 0) return;
         --table.word(from);
         ++table.word(to);
@@ -220,7 +220,7 @@ TEST_F(HybridTest, QueryKeepsItsSnapshotWhileLevelOneWrites) {
   children.spawn("reader", [&] {
     const Table table(folder_.path());
     const Site site(table.domain, "init", "never");
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       for (std::uint64_t page = 0; page < kPages; ++page) table.word(page).store(1);
     });
     query(table.domain, [&] {
@@ -241,7 +241,7 @@ TEST_F(HybridTest, QueryKeepsItsSnapshotWhileLevelOneWrites) {
     const Table table(folder_.path());
     const Site site(table.domain, "write", "never");
     for (std::uint64_t round = 2; round <= 3; ++round) {
-      atomically(site, [&] {
+      atomically(site, [&](Fields) {
         for (std::uint64_t page = 1; page < kPages; ++page) table.word(page).store(round);
       });
     }
@@ -250,7 +250,7 @@ TEST_F(HybridTest, QueryKeepsItsSnapshotWhileLevelOneWrites) {
     turn->reach(2);
     turn->await(3);
     for (std::uint64_t page = 1; page < kPages; ++page)
-      EXPECT_EQ(atomically(site, [&] { return table.word(page).load(); }), 3U);
+      EXPECT_EQ(atomically(site, [&](Fields) { return table.word(page).load(); }), 3U);
     turn->reach(4);
   });
   children.expect_success();
@@ -277,7 +277,7 @@ TEST_F(HybridTest, OldWordsAreKeptForTheOldestOfSeveralSnapshots) {
     const Table table(folder_.path());
     const Site site(table.domain, "write", "on-capacity");
     const auto write = [&](std::uint64_t round) {
-      atomically(site, [&] {
+      atomically(site, [&](Fields) {
         for (std::uint64_t i = kWordsPerPage; i < kPages * kWordsPerPage; ++i) table.word(0, i).store(round);
       });
     };
@@ -312,7 +312,7 @@ TEST_F(HybridTest, SnapshotOfLevelTwoMovesOnWhenItMay) {
     turn->await(1);
     const Table table(folder_.path());
     const Site site(table.domain, "write", "never");
-    atomically(site, [&] { table.word(5).store(7); });
+    atomically(site, [&](Fields) { table.word(5).store(7); });
     turn->reach(2);
   });
   children.expect_success();
@@ -340,7 +340,8 @@ TEST_F(HybridTest, EveryAskerIsAnsweredUnderEveryCrossPolicy) {
       options.cross = cross;
       const Table table(folder.path(), options);
       const Site site(table.domain, "small", "after-n=2");
-      atomically(site, [&] { ++table.word(4, 9); });  // another line of the page: at level 2 it is the same block
+      atomically(site,
+                 [&](Fields) { ++table.word(4, 9); });  // another line of the page: at level 2 it is the same block
       EXPECT_EQ(site.report().line_commits, 0U);
       EXPECT_EQ(site.report().escalations_attempts, 1U) << "every asker is answered";
       turn->reach(2);
@@ -359,7 +360,7 @@ TEST_F(HybridTest, RetryWaitsUntilAnotherProcessHasChangedWhatWasRead) {
       const Table table(folder.path());
       const Site site(table.domain, "take", escalation);
       int runs = 0;
-      const std::uint64_t taken = atomically(site, [&] {
+      const std::uint64_t taken = atomically(site, [&](Fields) {
         ++runs;
         if (table.word(0) == 0) {
           table.word(1).store(99);  // undone
@@ -376,7 +377,7 @@ TEST_F(HybridTest, RetryWaitsUntilAnotherProcessHasChangedWhatWasRead) {
       const Table table(folder.path());
       turn->await(1);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));  // so that it mostly sleeps; either way is right
-      atomically(Site(table.domain, "give", escalation), [&] { table.word(0).store(5); });
+      atomically(Site(table.domain, "give", escalation), [&](Fields) { table.word(0).store(5); });
     });
     children.expect_success();
   }
@@ -389,7 +390,7 @@ TEST_F(HybridTest, CallsAboutTheRunningInstanceKnowLevelOne) {
   for (const char *escalation : {"never", "always"}) {
     SCOPED_TRACE(escalation);
     const Site site(table.domain, "asks", escalation);
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       table.domain.advise(&table.word(0), Access::kReadWrite);
       ++table.word(0);
       EXPECT_EQ(table.domain.validate(), Status::kPending);
@@ -413,14 +414,14 @@ TEST_F(HybridTest, ActionsRunOnceWhenTheOutermostInstanceHasEnded) {
       });
       on_abort([&] { ++aborts; });
     };
-    atomically(site, [&] {
-      atomically(site, [&] { act(); });
+    atomically(site, [&](Fields) {
+      atomically(site, [&](Fields) { act(); });
       EXPECT_EQ(commits, 0) << "the outer one has not ended";
       ++table.word(0);
     });
     EXPECT_EQ(commits, 1);
     EXPECT_THROW(atomically(site,
-                            [&] {
+                            [&](Fields) {
                               act();
                               throw std::runtime_error("no");
                             }),
@@ -462,7 +463,7 @@ TEST_F(HybridTest, LevelsOfADomainAreOneChoice) {
     no_levels.line = LineChoice::kSoftware;
     const Table same(folder_.path(), no_levels);
     const Site site(same.domain, "s", "never");
-    atomically(site, [&] { ++same.word(0); });
+    atomically(site, [&](Fields) { ++same.word(0); });
     EXPECT_EQ(site.report().line_commits, 1U);
   });
   const MemoryFolder other;
@@ -474,7 +475,7 @@ TEST_F(HybridTest, LevelsOfADomainAreOneChoice) {
 TEST_F(HybridTest, CloseInsideALineInstanceIsRefused) {
   Table table(folder_.path());
   const Site site(table.domain, "s", "never");
-  atomically(site, [&] {
+  atomically(site, [&](Fields) {
     ++table.word(0);
     std::error_code ec;
     (void)table.domain.close(ec);
@@ -486,11 +487,11 @@ TEST_F(HybridTest, CloseInsideALineInstanceIsRefused) {
 TEST_F(HybridTest, ForkedChildIsDetached) {
   const Table table(folder_.path());
   const Site site(table.domain, "s", "never");
-  atomically(site, [&] {
+  atomically(site, [&](Fields) {
     ++table.word(0);
     const pid_t child = fork();
     if (child == 0) {
-      const bool detached = code_of([&] { atomically(site, [&] { ++table.word(1); }); }) == Errc::kDetached;
+      const bool detached = code_of([&] { atomically(site, [&](Fields) { ++table.word(1); }); }) == Errc::kDetached;
       _exit(detached ? 0 : 1);
     }
     int status = 0;

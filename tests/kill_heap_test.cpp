@@ -180,8 +180,8 @@ class Worker {
         table_(*place.tables[number]),
         number_(number),
         random_(random_seed),
-        lines_(place.domain, "lines", "on-capacity", BodyKind::kInstrumented),
-        pages_(place.domain, "pages", "always", BodyKind::kInstrumented) {}
+        lines_(place.domain, "lines", "on-capacity"),
+        pages_(place.domain, "pages", "always") {}
 
   void step() {
     if (random(8) == 0) return look();
@@ -253,11 +253,11 @@ class Worker {
       case Way::kPlain:
         return atomically(place_.domain, body);
       case Way::kNested:
-        return atomically(lines_, [&] { atomically(place_.domain, body); });
+        return atomically(lines_, [&](Fields) { atomically(place_.domain, body); });
       case Way::kPages:
-        return atomically(pages_, body);
+        return atomically(pages_, [&](Fields) { return body(); });
       case Way::kLines:
-        return atomically(lines_, body);
+        return atomically(lines_, [&](Fields) { return body(); });
     }
   }
   // May run several times: changes nothing of the worker's. What lies in its slots then.
@@ -346,7 +346,7 @@ class Worker {
         for (const Slot &slot : table->slots) EXPECT_TRUE(slot.keeps_its_words()) << "seen by worker " << number_;
       for (const Slot &cell : place_.market->cells) EXPECT_TRUE(cell.keeps_its_words()) << "seen by worker " << number_;
     };
-    random(2) == 0 ? query(place_.domain, body) : query(lines_, body);
+    random(2) == 0 ? query(place_.domain, body) : query(lines_, [&](Fields) { return body(); });
   }
 
   const Place &place_;

@@ -92,7 +92,7 @@ TEST_P(KillHybridRecoveryTest, TheNextOpenFindsAPrefixWithAllThatWasAcknowledged
         const Site lines(table->domain, "lines", "on-capacity"), pages(table->domain, "pages", "always");
         platform::crash_at(step, passage);
         for (std::uint64_t i = 1; i <= kCommits; ++i) {
-          atomically(is_large(i) ? pages : lines, [&] { store(*table, i); });
+          atomically(is_large(i) ? pages : lines, [&](Fields) { store(*table, i); });
           acknowledged->store(i);
           if (i % 16 == 0) table->domain.checkpoint();
         }
@@ -107,7 +107,7 @@ TEST_P(KillHybridRecoveryTest, TheNextOpenFindsAPrefixWithAllThatWasAcknowledged
         }
         query(table.domain, [&] { expect_prefix(table, last); });
         const Site lines(table.domain, "lines", "on-capacity");
-        atomically(lines, [&] { store(table, last + 1); });
+        atomically(lines, [&](Fields) { store(table, last + 1); });
         query(table.domain, [&] { EXPECT_EQ(table.word(0).load(), last + 1); });
       });
     }
@@ -133,12 +133,12 @@ TEST(KillBesideOthersTest, RoomInTheLogThatTheDeadHadReservedIsGivenBack) {
       auto *own = new Table(path, Durability::kStrict);  // never closed
       const Site lines(own->domain, "lines", "on-capacity"), pages(own->domain, "pages", "always");
       platform::crash_at(step, 1);
-      for (std::uint64_t i = 1; i <= 8; ++i) atomically(is_large(i) ? pages : lines, [&] { store(*own, i); });
+      for (std::uint64_t i = 1; i <= 8; ++i) atomically(is_large(i) ? pages : lines, [&](Fields) { store(*own, i); });
       _exit(0);
     });
     EXPECT_TRUE(end.signal == SIGKILL || end.succeeded());
     table.domain.collect();
-    atomically(mine, [&] { store(table, 1); });
+    atomically(mine, [&](Fields) { store(table, 1); });
     table.domain.flush();
     ASSERT_EQ(reserved_in_log(path), 0U) << "after a death at " << platform::step_name(static_cast<Step>(step));
   }
@@ -178,7 +178,7 @@ TEST_F(DamagedLogStateTest, BytesThatNobodyCanHaveReservedAreDropped) {
   std::uint64_t i = 0;
   for (const Site *site : {&lines, &pages}) {
     damage_log_state(path_, offsetof(storage::LogState, pending_bytes));
-    EXPECT_NO_THROW(atomically(*site, [&] { store(table, i + 1); }));
+    EXPECT_NO_THROW(atomically(*site, [&](Fields) { store(table, i + 1); }));
     ++i;
   }
   EXPECT_GT(g_files_left, 0);
@@ -216,7 +216,7 @@ TEST(KillBesideOthersTest, RoomInTheLogOfAnAbortIsGivenBackOnce) {
                                                 auto *own = new Table(path, Durability::kStrict);  // never closed
                                                 const Site site(own->domain, "site", escalation);
                                                 int attempts = 0;
-                                                atomically(site, [&] {
+                                                atomically(site, [&](Fields) {
                                                   if (++attempts == 2) die_unless_failed();
                                                   own->word(1).store(own->word(0).load() + (at_pages ? 10 : 20));
                                                   if (attempts > 1) return;
@@ -225,7 +225,7 @@ TEST(KillBesideOthersTest, RoomInTheLogOfAnAbortIsGivenBackOnce) {
                                                 });
                                               }));
     turn->await(1);
-    atomically(Site(table.domain, "rival", escalation), [&] { ++table.word(0); });
+    atomically(Site(table.domain, "rival", escalation), [&](Fields) { ++table.word(0); });
     turn->reach(2);
     EXPECT_EQ(children.wait(victim).signal, SIGKILL);
     table.domain.collect();
@@ -254,10 +254,10 @@ TEST_P(KillWhileLoggingTest, WhatWasAcknowledgedMeanwhileIsSalvaged) {
       while (!goes_on) sched_yield();
       (void)raise(SIGKILL);
     });
-    atomically(lines, [&] { store(*table, 1); });
+    atomically(lines, [&](Fields) { store(*table, 1); });
     ASSERT_TRUE(poll_until([] { return at_step.load(); })) << "nobody writes the log";
-    atomically(lines, [&] { store(*table, 2); });
-    atomically(pages, [&] { store(*table, 3); });
+    atomically(lines, [&](Fields) { store(*table, 2); });
+    atomically(pages, [&](Fields) { store(*table, 3); });
     goes_on = true;
     for (;;) pause();
   });

@@ -58,7 +58,7 @@ void commit_and_die(const std::string &folder, Levels levels, std::uint64_t firs
   const Site lines(table.domain(), "lines", "on-capacity"), pages(table.domain(), "pages", "always");
   for (std::uint64_t i = first; i < first + kCommits; ++i) {
     atomically(i % 4 == 0 ? pages : lines,
-               i + buffered < first + kCommits ? Durability::kStrict : Durability::kBuffered, [&] {
+               i + buffered < first + kCommits ? Durability::kStrict : Durability::kBuffered, [&](Fields) {
                  for (std::uint64_t page = 0; page < kPages; ++page) table.word(page).store(i);
                });
   }

@@ -400,7 +400,7 @@ TEST(RegressionsTest, ARetryThatSleepsWhileAnotherThreadClosesIsRefused) {
       std::thread sleeper([&, handle = domain] {
         const Site site(handle, "waits", escalation);
         expect_error(Errc::kNotInitialized, [&] {
-          atomically(site, [&] {
+          atomically(site, [&](Fields) {
             sleeper_id = gettid();
             if (reinterpret_cast<field<std::uint64_t> *>(segment.data())->load() == 0) retry();
           });

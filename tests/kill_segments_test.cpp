@@ -117,8 +117,8 @@ class Worker {
   }
   void open() {
     domain_ = Domain::open(folder_, options_);
-    lines_ = std::make_unique<Site>(domain_, "lines", "on-capacity", BodyKind::kInstrumented);
-    pages_ = std::make_unique<Site>(domain_, "pages", "always", BodyKind::kInstrumented);
+    lines_ = std::make_unique<Site>(domain_, "lines", "on-capacity");
+    pages_ = std::make_unique<Site>(domain_, "pages", "always");
     segments_[0] = domain_.map(name_of(0), pages(kPagesAtFirst));
   }
   void close() {
@@ -193,10 +193,10 @@ class Worker {
         atomically(domain_, body);
         break;
       case 1:
-        atomically(*pages_, body);
+        atomically(*pages_, [&](Fields) { return body(); });
         break;
       default:
-        atomically(*lines_, body);
+        atomically(*lines_, [&](Fields) { return body(); });
     }
     reference_.commit(after(before, plan, number));
     ++ledger_.commits;

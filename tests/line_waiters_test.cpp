@@ -65,7 +65,7 @@ class LineWaitersTest : public testing::Test {
                                    const std::function<void()> &meanwhile) const {
     auto *words = reinterpret_cast<field<std::uint64_t> *>(domain.map("a.db", raw_pages(8)).data());
     const Site site(domain, "waits", "never");
-    atomically(site, [&] { ++words[0]; });
+    atomically(site, [&](Fields) { ++words[0]; });
     EXPECT_EQ(waiters().at(slot), 0U);
     gate = &*gate_;
     gate->is_closed = true;
@@ -75,7 +75,7 @@ class LineWaitersTest : public testing::Test {
     for (std::uint64_t t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
         try {
-          atomically(site, [&] { ++words[t * kPageBytes / sizeof words[0]]; });
+          atomically(site, [&](Fields) { ++words[t * kPageBytes / sizeof words[0]]; });
         } catch (const Error &) {
           ++failed;
         }

@@ -265,8 +265,8 @@ TEST_P(WholeViewOfQueryTest, ShowsItsSnapshotWhereTheSegmentHasGrown) {
                    turn->await(1);
                    segment.grow(2 * kStagePages * kPageBytes);
                    atomically(domain, [&] { word(segment, kInMiddle) = 3; });  // so that no later snapshot will do
-                   atomically(site, [&] { word(segment, kGrown) = 1; });
-                   atomically(site, [&] { word(segment, kGrown) = 2; });
+                   atomically(site, [&](Fields) { word(segment, kGrown) = 1; });
+                   atomically(site, [&](Fields) { word(segment, kGrown) = 2; });
                    turn->reach(2);
                  }));
   children.expect_success();

@@ -338,7 +338,7 @@ TEST_F(MapSegmentsTest, WhatIsRefusedForWantOfDescriptorsIsMappedByTheNextCall) 
           }
           EXPECT_TRUE(works(domain, segment));
           auto &word = *reinterpret_cast<field<std::uint64_t> *>(segment.data());
-          atomically(site, [&] { word = 7; });
+          atomically(site, [&](Fields) { word = 7; });
           EXPECT_EQ(query(domain, [&] { return word.load(); }), 7U);
           domain.unmap(segment);
         }
@@ -398,13 +398,13 @@ TEST_F(MapSegmentsTest, MemoryOfOursWhereASegmentWasIsPlainForLevel1) {
   const Segment segment = domain.map("a.raw", raw_segment());
   using Words = field<std::uint64_t>;
   auto *const words = reinterpret_cast<Words *>(segment.data());
-  atomically(lines, [&] { words[0] = words[1] + 1; });
+  atomically(lines, [&](Fields) { words[0] = words[1] + 1; });
   domain.unmap(segment);
   void *const ours =
       mmap(words, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   ASSERT_EQ(ours, words);
   words[0] = 5;
-  const std::uint64_t seen = atomically(lines, [&] {
+  const std::uint64_t seen = atomically(lines, [&](Fields) {
     const std::uint64_t first = words[0];
     words[1] = 6;
     return first;

@@ -83,9 +83,7 @@ struct Grove {
     tree = segment.root<typename Trees::Tree>("tree");
     small = segment.root<typename Trees::SmallTree>("small");
   }
-  [[nodiscard]] Site site(const char *escalation) const {
-    return Site(domain, escalation, escalation, BodyKind::kInstrumented);
-  }
+  [[nodiscard]] Site site(const char *escalation) const { return Site(domain, escalation, escalation); }
   // In an instance: the record comes to both trees, or leaves both. False: one of them did not agree.
   [[nodiscard]] bool put(Key key) const {
     const bool is_new = tree->insert(key, value_of(key));
@@ -180,7 +178,7 @@ void MultiFieldTreesTest::every_transaction_happened_once() const {
           threads.push_back(std::make_unique<Thread>([&, thread] {
             meet_others();
             for (const Step &step : steps_of(process * kThreads + thread, kWorkers, kSteps))
-              EXPECT_TRUE(atomically(site, [&] { return apply(grove, step); })) << step.key;
+              EXPECT_TRUE(atomically(site, [&](Fields) { return apply(grove, step); })) << step.key;
           }));
         }
         threads.clear();
@@ -197,7 +195,7 @@ void MultiFieldTreesTest::every_transaction_happened_once() const {
     meet_others();
     for (const Step &step : steps_of(kWorkers - 1, kWorkers, kSteps)) {
       if (++number % 2 == 0)
-        EXPECT_TRUE(atomically(site, [&] { return apply(grove, step); })) << step.key;
+        EXPECT_TRUE(atomically(site, [&](Fields) { return apply(grove, step); })) << step.key;
       else
         EXPECT_TRUE(atomically(grove.domain, [&] { return apply(grove, step); })) << step.key;
       query(grove.domain, [&] { grove.expect(step.key, step.puts); });
@@ -252,7 +250,7 @@ void insert_for_ever(const Grove<Trees> &grove, std::uint32_t worker, std::atomi
   for (;;) {
     const std::uint64_t step = done + 1;
     EXPECT_TRUE(atomically(site,
-                           [&] {
+                           [&](Fields) {
                              const bool is_new = grove.put(nth_key(worker, step));
                              return (step % 3 != 0 || grove.drop(nth_key(worker, step / 3))) && is_new;
                            }))

@@ -242,7 +242,7 @@ TEST_P(MultiIrrevocableTest, EffectsHappenOncePerCommitInAStorm) {
             ++shared_word(self, 1 - page);
           };
           if (round % 2 == 0)
-            atomically(site, body);
+            atomically(site, [&](Fields) { return body(); });
           else
             atomically(self.domain, body);
         }
@@ -338,7 +338,7 @@ TEST_P(HybridIrrevocableTest, AtLevelOneItGoesUp) {
     const Actor self(folder_.path(), options());
     const Site site(self.domain, "climbs", "on-capacity"), stays(self.domain, "stays", "never");
     int attempts = 0, effects = 0;
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       ++attempts;
       ++shared_word(self, 0);
       become_irrevocable();
@@ -350,7 +350,7 @@ TEST_P(HybridIrrevocableTest, AtLevelOneItGoesUp) {
     EXPECT_EQ(site.report().page_commits, 1U);
     EXPECT_EQ(self.committed(0), 1U);
     expect_error(
-        Errc::kNeedsPages, [&] { atomically(stays, [] { become_irrevocable(); }); }, "irrevocable");
+        Errc::kNeedsPages, [&] { atomically(stays, [](Fields) { become_irrevocable(); }); }, "irrevocable");
   });
 }
 
@@ -386,9 +386,9 @@ TEST_P(HybridIrrevocableTest, OutlivesMoreReleasesThanItFollows) {
       // Level 1 only reads: the undo words of so many commits would find no room while somebody keeps a pin.
       for (std::uint64_t i = 0; i < kReleases; ++i) {
         EXPECT_EQ(self.committed(1), 0U);  // a recall
-        EXPECT_EQ(atomically(site, [&] { return shared_word(self, 1).load(); }), 0U);
+        EXPECT_EQ(atomically(site, [&](Fields) { return shared_word(self, 1).load(); }), 0U);
       }
-      atomically(site, [&] { ++shared_word(self, 1); });
+      atomically(site, [&](Fields) { ++shared_word(self, 1); });
       EXPECT_GE(self.domain.counters().releases, kReleases);
       effects_->ready = 2;
     });

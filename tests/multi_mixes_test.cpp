@@ -124,7 +124,7 @@ class Actor {
       case 0:
         return atomically(board_.domain(), [&] { touch(count, true); });
       case 1:
-        return atomically(board_.adaptive_site(), [&] { touch(count, true); });
+        return atomically(board_.adaptive_site(), [&](Fields) { touch(count, true); });
       default:
         return query(board_.domain(), [&] { touch(count, false); });
     }
@@ -174,9 +174,9 @@ class Actor {
       case 1:
         return query(board_.domain(), body);
       case 2:
-        return atomically(board_.adaptive_site(), body);
+        return atomically(board_.adaptive_site(), [&](Fields) { return body(); });
       default:
-        return query(board_.line_site(), body);
+        return query(board_.line_site(), [&](Fields) { return body(); });
     }
   }
   void irrevocably() {

@@ -68,8 +68,8 @@ class Worker {
       : place_(place),
         number_(number),
         random_(seed() * 31 + number),
-        lines_(place.domain, "lines", "on-capacity", BodyKind::kInstrumented),
-        pages_(place.domain, "pages", "always", BodyKind::kInstrumented) {}
+        lines_(place.domain, "lines", "on-capacity"),
+        pages_(place.domain, "pages", "always") {}
 
   void step() {
     const Plan plan = make_plan();
@@ -81,10 +81,10 @@ class Worker {
           atomically(place_.domain, body);
           break;
         case 1:
-          atomically(pages_, body);
+          atomically(pages_, [&](Fields) { return body(); });
           break;
         default:
-          atomically(lines_, body);
+          atomically(lines_, [&](Fields) { return body(); });
       }
     } catch (const std::runtime_error &) {
       EXPECT_TRUE(plan.aborts);

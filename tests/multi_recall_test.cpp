@@ -69,7 +69,7 @@ TEST_P(MultiRecallTest, EveryScanSeesOneSumWhileLevelOneTransfers) {
       for (int round = 0; round < kRounds; ++round) {
         for (int i = 0; i < kSmallPerScan; ++i) {
           const std::uint64_t from = draw() % kPages, to = draw() % kPages;
-          atomically(self.site, [&] {
+          atomically(self.site, [&](Fields) {
             --self.shared(from);
             ++self.shared(to);
           });

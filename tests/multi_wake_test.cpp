@@ -55,10 +55,10 @@ class WakeTest : public testing::TestWithParam<Pair> {
       return *reinterpret_cast<Word *>(static_cast<std::byte *>(segment.data()) + page * kPageBytes);
     }
     void set(std::uint64_t page, std::uint64_t value) const {
-      atomically(site, [&] { word(page) = value; });
+      atomically(site, [&](Fields) { word(page) = value; });
     }
     void await(std::uint64_t value) const {
-      atomically(site, [&] {
+      atomically(site, [&](Fields) {
         if (word() != value) retry();
       });
     }
@@ -132,7 +132,7 @@ TEST_P(WakeTest, KilledBeforeItCouldWakeIsFoundByLooking) {
   Children children;
   const std::size_t sleeper = children.spawn("sleeper", [&] {
     const Player self = player(GetParam().one);
-    atomically(self.site, [&] {
+    atomically(self.site, [&](Fields) {
       asleep->store(1);
       if (self.word() != 1) retry();
     });
@@ -152,7 +152,7 @@ TEST_P(WakeTest, CommitsElsewhereDoNotEndTheSleep) {
   Children children;
   children.spawn("sleeper", [&] {
     const Player self = player(GetParam().one);
-    atomically(self.site, [&] {
+    atomically(self.site, [&](Fields) {
       runs->fetch_add(1);
       if (self.word() != 1) retry();
     });
@@ -202,7 +202,7 @@ void read_behind_a_change(const std::function<void(const Domain &, const std::fu
     Word &word = *reinterpret_cast<Word *>(segment.data());
     EXPECT_TRUE(poll_until([&] { return turn->load() == 1; }));
     const Segment more = domain.map("more.raw", raw_segment(4 * kPageBytes));
-    atomically(site, [&] { word = 1; });
+    atomically(site, [&](Fields) { word = 1; });
     turn->store(2);
     EXPECT_TRUE(poll_until([&] { return turn->load() == 3; }));
   });

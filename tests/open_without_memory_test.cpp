@@ -113,7 +113,7 @@ TEST(OpenWithoutMemoryTest, ThreadRunsOnTheViewsOfTheProcess) {
       auto *const words = reinterpret_cast<field<std::uint64_t> *>(segment.data());
       const Site site(domain, "adds", "always");
       std::thread([&] {
-        const auto add = [&] { atomically(site, [&] { ++words[0]; }); };
+        const auto add = [&] { atomically(site, [&](Fields) { ++words[0]; }); };
         new_failure = {n, kBytesMin};
         add();
         *had_views = new_failure.after >= 0;
@@ -189,7 +189,7 @@ constexpr std::uint64_t kPages = 2000;
 // One to each word, at whatever level.
 void add_to_all(const Domain &domain, const Segment &segment, const Site &site, Call call) {
   const auto add_fields = [&](std::uint64_t count) {
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       for (std::uint64_t i = 0; i < count; ++i) ++reinterpret_cast<field<std::uint64_t> *>(segment.data())[i * 512];
     });
   };

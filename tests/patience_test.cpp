@@ -61,9 +61,9 @@ TEST_P(PatienceTest, WhoWaitsSleeps) {
     const Domain domain = Domain::open(folder.path(), options);
     const Segment segment = domain.map("a.db", raw_pages(4));
     const Site site(domain, "site", "never");
-    atomically(site, [&] { ++words(segment)[0]; });
+    atomically(site, [&](Fields) { ++words(segment)[0]; });
     Schedule::mark(0);
-    atomically(site, [&] { ++words(segment)[0]; });
+    atomically(site, [&](Fields) { ++words(segment)[0]; });
   });
   const std::size_t waits = schedule.add("waits", [&] {
     const Domain domain = Domain::open(folder.path(), options);
@@ -73,7 +73,7 @@ TEST_P(PatienceTest, WhoWaitsSleeps) {
     Schedule::mark(0);
     const std::uint64_t before_ms = processor_ms();
     if (play.waits == Waits::kForLine)
-      atomically(site, [&] { ++words(segment)[word]; });
+      atomically(site, [&](Fields) { ++words(segment)[word]; });
     else
       atomically(domain, [&] { ++*reinterpret_cast<std::uint64_t *>(words(segment) + word); });
     EXPECT_LT(processor_ms() - before_ms, static_cast<std::uint64_t>(kWaitsAfter.count()) / 3);

@@ -134,10 +134,10 @@ TEST(PerfProfile, InstancesCountAtTheLevelWhereTheyCommit) {
   Cell *const cell = segment.root<Cell>("cell");
   const Site low(domain, "low", "never"), high(domain, "high", "always");
   perf::SiteProfile low_profile(low, {"page-faults"}), high_profile(high, {"page-faults"});
-  for (int i = 0; i < 20; ++i) low_profile.atomically([&] { cell->value += 1; });
+  for (int i = 0; i < 20; ++i) low_profile.atomically([&](Fields) { cell->value += 1; });
   long seen = 0;
   for (int i = 0; i < 5; ++i) {
-    seen = high_profile.atomically([&]() -> long {
+    seen = high_profile.atomically([&](Fields) -> long {
       cell->value += 1;
       return cell->value;
     });
@@ -152,7 +152,7 @@ TEST(PerfProfile, InstancesCountAtTheLevelWhereTheyCommit) {
   EXPECT_GT(high_profile.at_pages().ns, 0u);
   EXPECT_EQ(high_profile.at_pages().events.front().event, "page-faults");
   struct Thrown {};
-  EXPECT_THROW(low_profile.atomically([] { throw Thrown(); }), Thrown);
+  EXPECT_THROW(low_profile.atomically([](Fields) { throw Thrown(); }), Thrown);
   EXPECT_EQ(low_profile.at_lines().instances, 21u);
   EXPECT_EQ(low_profile.report().line_commits, 20u);
 }

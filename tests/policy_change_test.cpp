@@ -65,7 +65,7 @@ TEST_P(PolicyChangeTest, ReadersSeeOneOfThePoliciesThatWereSet) {
       threads.emplace_back([&] {
         const Site plays = site();
         for (std::uint64_t i = 0; i < kCommits; ++i) {
-          atomically(plays, [&] { ++words_[0]; });
+          atomically(plays, [&](Fields) { ++words_[0]; });
           const Policy seen = domain_.policy();
           EXPECT_TRUE(seen == first || seen == second) << to_string(seen);
         }
@@ -87,7 +87,7 @@ TEST_P(PolicyChangeTest, WaitsForNoInstanceOfAnotherThread) {
     std::atomic<bool> inside{false}, changed{false};
     const std::jthread runs([&] {
       const Site plays = site();
-      atomically(plays, [&] {
+      atomically(plays, [&](Fields) {
         ++words_[0];
         inside = true;
         EXPECT_TRUE(poll_until([&] { return changed.load(); })) << "set_policy() waits for this instance";

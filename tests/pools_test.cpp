@@ -99,7 +99,7 @@ TEST_F(PoolsTest, WhatAnAbortedInstanceAllocatedIsFreeAgain) {
     for (const char *level : {"never", "always"}) {
       const Site site = pooled.site(level);
       EXPECT_THROW(atomically(site,
-                              [&] {
+                              [&](Fields) {
                                 (void)pooled.own->allocate(bytes);
                                 EXPECT_EQ(pooled.own->free_blocks(bytes), 0U);
                                 throw std::runtime_error("undone");
@@ -122,13 +122,13 @@ TEST_F(PoolsTest, WhatAnAbortedInstanceFreedIsNobodyElses) {
   for (const char *level : {"never", "always"}) {
     const Site site = pooled.site(level);
     EXPECT_THROW(atomically(site,
-                            [&] {
+                            [&](Fields) {
                               pooled.own->deallocate(block, 64);
                               throw std::runtime_error("undone");
                             }),
                  std::runtime_error);
     EXPECT_EQ(pooled.free_blocks(64), 0U) << level;
-    EXPECT_NE(atomically(site, [&] { return pooled.own->allocate(64); }), block) << level;
+    EXPECT_NE(atomically(site, [&](Fields) { return pooled.own->allocate(64); }), block) << level;
   }
 }
 
@@ -138,11 +138,11 @@ TEST_F(PoolsTest, ListsAreFilledByInstancesOfTheirOwn) {
   const Site stays = pooled.site("never");
   std::vector<void *> blocks;
   for (std::uint64_t i = 0; i < kBlocks; ++i)
-    blocks.push_back(atomically(stays, [&] { return pooled.own->allocate(64); }));
+    blocks.push_back(atomically(stays, [&](Fields) { return pooled.own->allocate(64); }));
   EXPECT_EQ(pooled.chunks(), 2U) << "of 64 and of 128 KiB";
-  for (void *block : blocks) atomically(stays, [&] { pooled.own->deallocate(block, 64); });
+  for (void *block : blocks) atomically(stays, [&](Fields) { pooled.own->deallocate(block, 64); });
   EXPECT_EQ(pooled.free_blocks(64), kBlocks);
-  for (std::uint64_t i = 0; i < kBlocks; ++i) (void)atomically(stays, [&] { return pooled.own->allocate(64); });
+  for (std::uint64_t i = 0; i < kBlocks; ++i) (void)atomically(stays, [&](Fields) { return pooled.own->allocate(64); });
   EXPECT_EQ(pooled.free_blocks(64), 0U);
   const SiteReport report = stays.report();
   EXPECT_EQ(report.line_commits, 3 * kBlocks);
@@ -157,11 +157,11 @@ TEST_F(PoolsTest, WhoEmptiesAListInOneInstanceGoesUp) {
   const auto all_at_once = [&] {
     for (std::uint64_t i = 0; i < kBlocks; ++i) (void)pooled.own->allocate(64);
   };
-  atomically(site, all_at_once);
+  atomically(site, [&](Fields) { return all_at_once(); });
   const SiteReport report = site.report();
   EXPECT_EQ(report.page_commits, 1U);
   EXPECT_EQ(report.escalations_needs_pages, 1U);
-  EXPECT_THROW(atomically(stays, all_at_once), Error);
+  EXPECT_THROW(atomically(stays, [&](Fields) { return all_at_once(); }), Error);
   EXPECT_EQ(stays.report().line_commits, 0U);
 }
 
@@ -171,7 +171,7 @@ TEST_F(PoolsTest, ASegmentThatIsUnmappedBetweenTwoAttemptsIsLeftAlone) {
   bool is_mapped = true;
   int attempts = 0;
   const Site site = pooled.site("never");
-  atomically(site, [&] {
+  atomically(site, [&](Fields) {
     ++attempts;
     if (!is_mapped) return;
     on_abort([&] {
@@ -195,11 +195,11 @@ TEST_F(PoolsTest, AnAttemptThatFillsAListFailsNotAndForgetsNoFailure) {
   auto *const words = pooled.segment.root<Crossed>("words");
   const Site site = pooled.site("after-n=2"), others = pooled.site("never");
   int attempts = 0;
-  atomically(site, [&] {
+  atomically(site, [&](Fields) {
     ++attempts;
     words->written = words->read + 1;
     if (attempts == 2) (void)pooled.own->allocate(64);
-    if (attempts == 1 || attempts == 3) Thread([&] { atomically(others, [&] { ++words->read; }); }).join();
+    if (attempts == 1 || attempts == 3) Thread([&] { atomically(others, [&](Fields) { ++words->read; }); }).join();
   });
   EXPECT_EQ(attempts, 4);
   EXPECT_EQ(pooled.chunks(), 1U);
@@ -221,7 +221,8 @@ TEST_F(PoolsTest, BlocksOfEverySizeLieInLinesAndCrossNoPage) {
     if (!is_at_a_border(bytes)) continue;
     for (const Site *site : {&lines, &pages, &lines})
       blocks.push_back(
-          {reinterpret_cast<std::uintptr_t>(atomically(*site, [&] { return pooled.own->allocate(bytes); })), bytes});
+          {reinterpret_cast<std::uintptr_t>(atomically(*site, [&](Fields) { return pooled.own->allocate(bytes); })),
+           bytes});
   }
   EXPECT_GT(lines.report().line_commits, 0U);
   std::sort(blocks.begin(), blocks.end(), [](const Block &a, const Block &b) { return a.address < b.address; });
@@ -236,7 +237,7 @@ TEST_F(PoolsTest, BlocksOfEverySizeLieInLinesAndCrossNoPage) {
   EXPECT_LE(end, first + pooled.segment.size_bytes());
   for (const Block &block : blocks) {
     const auto free = [&] { pooled.own->deallocate(reinterpret_cast<void *>(block.address), block.bytes); };
-    atomically(block.address % 128 == 0 ? lines : pages, free);
+    atomically(block.address % 128 == 0 ? lines : pages, [&](Fields) { return free(); });
   }
   std::uint64_t free = 0;
   for (const std::uint64_t bytes : pool_classes()) free += pooled.free_blocks(bytes);
@@ -253,12 +254,13 @@ TEST_F(PoolsTest, LargeAndOverAlignedBlocksAreTheHeaps) {
   };
   std::uint64_t instances = 0;
   for (const Request &request : {Request{4097, 64}, Request{64, 128}, Request{100'000, 8}, Request{1, 4096}}) {
-    void *const block = atomically(site, [&] { return pooled.own->allocate(request.bytes, request.alignment); });
+    void *const block =
+        atomically(site, [&](Fields) { return pooled.own->allocate(request.bytes, request.alignment); });
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % request.alignment, 0U);
     EXPECT_EQ(pooled.chunks(), 1U);
     EXPECT_FALSE(pooled.census() == before);
     EXPECT_EQ(pooled.free_blocks(request.bytes), request.bytes <= 64 ? 1U : 0U) << "the list's";
-    atomically(site, [&] { pooled.own->deallocate(block, request.bytes, request.alignment); });
+    atomically(site, [&](Fields) { pooled.own->deallocate(block, request.bytes, request.alignment); });
     EXPECT_TRUE(pooled.census() == before);
     instances += 2;
   }
@@ -280,7 +282,7 @@ constexpr std::uint64_t kPosted = 4000;
 void allocate_only(const Pooled &pooled, Mailbox *mailbox) {
   const Site site = pooled.site();
   for (std::uint64_t i = 0; i < kPosted;) {
-    const bool is_sent = atomically(site, [&] {
+    const bool is_sent = atomically(site, [&](Fields) {
       if (mailbox->sent - mailbox->received == Mailbox::kPlaces) return false;
       mailbox->places[mailbox->sent % Mailbox::kPlaces] = pooled.own->allocate(64);
       ++mailbox->sent;
@@ -295,7 +297,7 @@ void allocate_only(const Pooled &pooled, Mailbox *mailbox) {
 void free_only(const Pooled &pooled, Mailbox *mailbox) {
   const Site site = pooled.site();
   for (std::uint64_t i = 0; i < kPosted;) {
-    const bool is_received = atomically(site, [&] {
+    const bool is_received = atomically(site, [&](Fields) {
       if (mailbox->sent == mailbox->received) return false;
       pooled.own->deallocate(mailbox->places[mailbox->received % Mailbox::kPlaces], 64);
       ++mailbox->received;
@@ -363,7 +365,7 @@ TEST_F(PoolsTest, WhoIsFedAtLevelTwoLooksForItOnceAndNotForEachBlock) {
 bool conflicts_with(const Pooled &pooled, const std::function<void()> &other) {
   const Site site = pooled.site("never");
   int attempts = 0;
-  atomically(site, [&] {
+  atomically(site, [&](Fields) {
     void *const block = pooled.own->allocate(64);
     if (++attempts == 1) other();
     pooled.own->deallocate(block, 64);
@@ -372,7 +374,7 @@ bool conflicts_with(const Pooled &pooled, const std::function<void()> &other) {
 }
 // So that a list has a block of its own.
 void allocate_and_free(const Pooled &pooled) {
-  atomically(pooled.site("never"), [&] { pooled.own->deallocate(pooled.own->allocate(64), 64); });
+  atomically(pooled.site("never"), [&](Fields) { pooled.own->deallocate(pooled.own->allocate(64), 64); });
 }
 void leave_blocks_for(const Pooled &pooled, int others) {
   atomically(pooled.domain, [&] {
@@ -448,7 +450,7 @@ TEST_F(PoolsTest, DestroyedPoolsLeaveNothingInTheHeap) {
     const Site site = pooled.site();
     for (std::size_t bytes = 1; bytes <= pools::kBlockBytesMax; bytes += 97) {
       for (int i = 0; i < 20; ++i) {
-        atomically(site, [&] {
+        atomically(site, [&](Fields) {
           void *const block = made->allocate(bytes);
           if (i % 3 == 0) made->deallocate(block, bytes);
         });
@@ -485,17 +487,19 @@ TEST_F(PoolsTest, AnObjectThatIsMadeInABlockHasItsValuesWithItsInstance) {
     for (const char *level : {"never", "always"}) {
       const Site site(domain, level, level);
       const auto numbers = [&](const Offer *offer) {
-        return atomically(site, [&] {
+        return atomically(site, [&](Fields) {
           return std::array{offer->number.load(), std::uint64_t(offer->price.load().cents), std::uint64_t{offer->left}};
         });
       };
       Offer *block = nullptr;
       for (std::uint64_t i = 0; i < 200; ++i) {
-        block = atomically(site, [&] { return ::new (offers.allocate(1)) Offer{i, Price{static_cast<int>(i + 1)}}; });
+        block = atomically(site, [&](Fields) {
+          return ::new (offers.allocate(1)) Offer{i, Price{static_cast<int>(i + 1)}};
+        });
         ASSERT_EQ(numbers(block), (std::array<std::uint64_t, 3>{i, i + 1, 7})) << level;
       }
       EXPECT_THROW(atomically(site,
-                              [&] {
+                              [&](Fields) {
                                 ::new (static_cast<void *>(block)) Offer{1, Price{2}, 3};
                                 EXPECT_EQ(block->left, 3U);
                                 throw std::runtime_error("undone");
@@ -515,12 +519,12 @@ TEST_F(PoolsTest, WorkInADomainOfPagesAlone) {
   const Site site = pooled.site();
   std::vector<void *> blocks;
   for (int i = 0; i < 500; ++i) {
-    blocks.push_back(atomically(site, [&] { return pooled.own->allocate(200); }));
+    blocks.push_back(atomically(site, [&](Fields) { return pooled.own->allocate(200); }));
     blocks.push_back(atomically(pooled.domain, [&] { return pooled.own->allocate(200); }));
   }
   std::sort(blocks.begin(), blocks.end());
   EXPECT_EQ(std::unique(blocks.begin(), blocks.end()), blocks.end());
-  for (void *block : blocks) atomically(site, [&] { pooled.own->deallocate(block, 200); });
+  for (void *block : blocks) atomically(site, [&](Fields) { pooled.own->deallocate(block, 200); });
   EXPECT_EQ(pooled.free_blocks(200), 1000U);
 }
 
@@ -529,13 +533,13 @@ void use_up(const Pooled &pooled, std::uint64_t room_bytes, Errc full) {
   const Site site = pooled.site();
   std::vector<void *> blocks;
   const Errc why = code_of([&] {
-    for (;;) blocks.push_back(atomically(site, [&] { return pooled.own->allocate(64); }));
+    for (;;) blocks.push_back(atomically(site, [&](Fields) { return pooled.own->allocate(64); }));
   });
   EXPECT_EQ(why, full);
   EXPECT_GT(blocks.size() * 64, room_bytes * 9 / 10);
   void *const last = blocks.back();
-  atomically(site, [&] { pooled.own->deallocate(last, 64); });
-  EXPECT_EQ(atomically(site, [&] { return pooled.own->allocate(64); }), last);
+  atomically(site, [&](Fields) { pooled.own->deallocate(last, 64); });
+  EXPECT_EQ(atomically(site, [&](Fields) { return pooled.own->allocate(64); }), last);
 }
 
 TEST_F(PoolsTest, ASegmentIsUsedUpBeforeItIsFull) {
@@ -558,18 +562,19 @@ TEST_F(PoolsTest, ABodyMayDoWithoutWhatAFullSegmentRefuses) {
   auto *const words = pooled.segment.root<Crossed>("words");
   const Site lines = pooled.site("on-capacity"), pages = pooled.site("always"), stays = pooled.site("never");
   const auto fill = [&] {
-    for (;;) (void)atomically(lines, [&] { return pooled.own->allocate(64); });
+    for (;;) (void)atomically(lines, [&](Fields) { return pooled.own->allocate(64); });
   };
   ASSERT_EQ(code_of(fill), Errc::kSegmentFull);
   std::uint64_t done = 0;
   for (const Site *site : {&lines, &pages}) {
-    atomically(*site, [&] {
+    atomically(*site, [&](Fields) {
       EXPECT_EQ(code_of([&] { (void)pooled.own->allocate(64); }), Errc::kSegmentFull);
       ++words->written;
     });
     EXPECT_EQ(query(pooled.domain, [&] { return words->written.load(); }), ++done);
   }
-  EXPECT_EQ(code_of([&] { (void)atomically(stays, [&] { return pooled.own->allocate(64); }); }), Errc::kSegmentFull);
+  EXPECT_EQ(code_of([&] { (void)atomically(stays, [&](Fields) { return pooled.own->allocate(64); }); }),
+            Errc::kSegmentFull);
 }
 
 TEST_F(PoolsTest, ABodyThatSwallowsTheEndOfItsAttemptFindsTheListFilled) {
@@ -579,7 +584,7 @@ TEST_F(PoolsTest, ABodyThatSwallowsTheEndOfItsAttemptFindsTheListFilled) {
   for (const bool waits : {false, true}) {
     void *block = nullptr;
     int attempts = 0;
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       ++attempts;
       try {
         block = pooled.own->allocate(bytes);

@@ -73,7 +73,8 @@ class ReplacedFilesTest : public testing::TestWithParam<Way> {
       if (GetParam().levels == Levels::kPage) raise(SIGKILL);
       const Site lines(domain, "lines", "never");
       platform::crash_at(static_cast<std::uint32_t>(platform::Step::kLineCommitPoint), 1);
-      atomically(lines, [&] { reinterpret_cast<field<std::uint64_t> &>(word_of(segment, kPages - 1)) = kOfTheDead; });
+      atomically(lines,
+                 [&](Fields) { reinterpret_cast<field<std::uint64_t> &>(word_of(segment, kPages - 1)) = kOfTheDead; });
     });
     ASSERT_EQ(children.wait(writer).signal, SIGKILL);
     children.bury(reader);

@@ -74,7 +74,7 @@ class RetryTest : public testing::TestWithParam<Play> {
     if (GetParam().is_of_domain())
       atomically(domain_, body);
     else
-      atomically(Site(domain_, "waits", GetParam().escalation), body);
+      atomically(Site(domain_, "waits", GetParam().escalation), [&](Fields) { return body(); });
   }
   // Runs the body in a thread that has touched both segments before; `meanwhile` once the body has run so often. error: what comes of it.
   void run_beside(const std::function<void()> &body, int runs, const std::function<void()> &meanwhile, Errc error) {

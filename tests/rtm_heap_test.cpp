@@ -40,7 +40,7 @@ struct RtmHeap {
     segment = domain.map("heap", heap);
     stacks = segment.root<Stacks>("stacks");
   }
-  [[nodiscard]] Site site() const { return Site(domain, "plain", "on-capacity", BodyKind::kPlain); }
+  [[nodiscard]] Site site() const { return Site(domain, "plain", "on-capacity"); }
   void push(Node **top, std::uint64_t value) const {
     *top = new (segment.allocate(sizeof(Node), alignof(Node))) Node{*top, value};
   }

@@ -24,7 +24,7 @@ TEST(RtmLoaderTest, PlainSiteCommitsInHardwareThroughTheSharedLibrary) {
     const Domain domain = Domain::open(folder, options);
     const Segment segment = domain.map("words.db");
     auto *const word = segment.root<std::uint64_t>("word");
-    const Site site(domain, "plain", {}, BodyKind::kPlain);
+    const Site site(domain, "plain");
     for (int i = 0; i < 1000; ++i) atomically(site, [&] { ++*word; });
     EXPECT_EQ(query(domain, [&] { return *word; }), 1000U);
     const SiteReport report = site.report();

@@ -117,7 +117,7 @@ TEST_F(RtmMultiTest, ThreadsOfProcessesAtAllLevelsKeepTheSum) {
     start();
     for (int i = 0; i < kSoftware; ++i) {
       const std::uint64_t from = draw(kCells), to = draw(kCells);
-      atomically(site, [&] {
+      atomically(site, [&](Fields) {
         --reinterpret_cast<field<std::uint64_t> &>(cell(table, from));
         ++reinterpret_cast<field<std::uint64_t> &>(cell(table, to));
       });
@@ -161,14 +161,14 @@ TEST_F(RtmMultiTest, SegmentWithoutAddressesForLineModeIsNotHalfMapped) {
         mmap(at, raw.max_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     ASSERT_EQ(own, at);
     auto &word = *static_cast<field<std::uint64_t> *>(own);
-    atomically(software, [&] {
+    atomically(software, [&](Fields) {
       ++table.shared(0);
       word.store(7);
     });
     EXPECT_EQ(*static_cast<const std::uint64_t *>(own), 7U);
     munmap(own, raw.max_bytes);
     other = table.domain.map("other.raw", raw);
-    EXPECT_EQ(atomically(software, [&] { return word.load(); }), 0U);
+    EXPECT_EQ(atomically(software, [&](Fields) { return word.load(); }), 0U);
   });
 }
 
@@ -339,15 +339,15 @@ std::uint64_t count_in_turn(bool plants, bool at_pages, bool overflows = false) 
     children.spawn("player " + std::to_string(player), [&, player] {
       if (plants) platform::plant(static_cast<std::uint32_t>(platform::Planted::kEpochStands));
       const RtmTable table(folder.path(), hybrid_options(player == 0 ? LineChoice::kRtm : LineChoice::kSoftware));
-      const Site site(table.domain, "count", "on-capacity", BodyKind::kInstrumented);
+      const Site site(table.domain, "count", "on-capacity");
       if (player == 0)
-        for (int i = 0; i < 100; ++i) atomically(site, [&] { table.shared(0) = 0; });  // the page is in H
+        for (int i = 0; i < 100; ++i) atomically(site, [&](Fields) { table.shared(0) = 0; });  // the page is in H
       for (std::uint32_t i = player; i < kTurns; i += 2) {
         turn->await(i);
         if (player == 1 && at_pages)
           atomically(table.domain, [&] { ++table.word(0); });
         else
-          atomically(site, [&] { ++table.shared(0); });
+          atomically(site, [&](Fields) { ++table.shared(0); });
         if (player == 1 && overflows) overflow_moves(table);
         turn->reach(i + 1);
       }
@@ -415,7 +415,7 @@ TEST_F(RtmMultiTest, PageThatCameAheadIsAskedForBySoftwareLines) {
     const RtmTable table(folder_.path(), hybrid_options(LineChoice::kSoftware));
     const Site site(table.domain, "software", "never");
     int bodies = 0;
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       const std::uint64_t seen = table.shared(1);
       if (++bodies == 1) {
         turn->reach(2);
@@ -503,8 +503,9 @@ TEST_P(RtmRecallTest, PageIsTakenFromAHolderWithoutItsHelp) {
       ASSERT_GE(a, before);
       before = a;
       atomically(table.domain, [&] { ++table.word(2); });
-      atomically(site, [&] { ++table.shared(3); });
-      const auto [c, d] = atomically(site, [&] { return std::pair(table.shared(0).load(), table.shared(1).load()); });
+      atomically(site, [&](Fields) { ++table.shared(3); });
+      const auto [c, d] =
+          atomically(site, [&](Fields) { return std::pair(table.shared(0).load(), table.shared(1).load()); });
       ASSERT_EQ(c, d) << "half a transaction";
       ASSERT_GE(c, before);
     }

@@ -62,7 +62,7 @@ TEST_F(RtmTest, InstrumentedBodyRunsInHardwareOnlyWhenRtmIsDemanded) {
     const MemoryFolder folder;
     const RtmTable table(folder.path(), hybrid_options(choice));
     const Site site(table.domain, "instrumented");
-    for (int i = 0; i < 200; ++i) atomically(site, [&] { ++table.shared(2); });
+    for (int i = 0; i < 200; ++i) atomically(site, [&](Fields) { ++table.shared(2); });
     EXPECT_EQ(site.report().hardware_commits > 0, choice == LineChoice::kRtm) << to_string(choice);
     EXPECT_EQ(table.committed(2), 200U);
   }
@@ -108,10 +108,38 @@ TEST_F(RtmTest, NestedInstancesAreSubsumed) {
   EXPECT_GT(outer.report().hardware_commits, 0U) << to_text(outer.report());
 }
 
+TEST_F(RtmTest, BodyOfEitherKindRunsInsideAPlainOne) {
+  const RtmTable table(folder_.path());
+  const Site site = table.plain_site();
+  for (int i = 0; i < 200; ++i) {
+    atomically(site, [&] {
+      ++table.word(1);
+      atomically(site, [&](Fields) { ++table.shared(1); });
+      atomically(site, [&] { ++table.word(1); });
+    });
+  }
+  EXPECT_EQ(table.committed(1), 600U);
+  EXPECT_EQ(site.report().line_commits + site.report().page_commits, 200U);
+  EXPECT_GT(site.report().hardware_commits, 0U) << to_text(site.report());
+}
+
+TEST_F(RtmTest, OneSiteRunsPlainBodiesInHardwareAndInstrumentedOnesInSoftware) {
+  const RtmTable table(folder_.path());
+  const Site site = table.plain_site();
+  for (int i = 0; i < 200; ++i) {
+    atomically(site, [&] { ++table.word(1); });
+    atomically(site, [&](Fields) { ++table.shared(9); });
+  }
+  EXPECT_EQ(table.committed(1), 200U);
+  EXPECT_EQ(table.committed(9), 200U);
+  EXPECT_GT(site.report().hardware_commits, 0U) << to_text(site.report());
+  EXPECT_GT(site.report().line_commits, site.report().hardware_commits) << to_text(site.report());
+}
+
 TEST_F(RtmTest, PlainBodyInsideSoftwareLinesEscalates) {
   const RtmTable table(folder_.path());
   const Site outer(table.domain, "instrumented", "on-capacity"), inner = table.plain_site();
-  atomically(outer, [&] {
+  atomically(outer, [&](Fields) {
     ++table.shared(1);
     atomically(inner, [&] { ++table.word(1); });
   });
@@ -131,7 +159,7 @@ TEST_F(RtmTest, WhatOnlyLevelTwoCanDoRunsThere) {
   atomically(site, [&] { atomically(table.domain, [&] { ++table.word(1); }); });
   EXPECT_GE(site.report().page_commits, 2U);
   EXPECT_EQ(table.committed(1), 2U);
-  const Site never(table.domain, "never", "never", BodyKind::kPlain);
+  const Site never(table.domain, "never", "never");
   expect_error(Errc::kNeedsPages, [&] { atomically(never, [&] { on_commit([] {}); }); });
 }
 

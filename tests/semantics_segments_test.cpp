@@ -254,10 +254,10 @@ TEST(DurableSegmentsTest, WhatIsStoredBehindTheEndIsNotLogged) {
       const Site lines(domain, "lines", levels == Levels::kHybrid ? "never" : "");
       const auto stray = [&] { at(0) = 1, at(50) = 2; };
       expect_error(
-          Errc::kNotMapped, [&] { atomically(lines, stray); }, "a.db");
+          Errc::kNotMapped, [&] { atomically(lines, [&](Fields) { return stray(); }); }, "a.db");
       expect_error(
           Errc::kNotMapped, [&] { atomically(domain, stray); }, "a.db");
-      atomically(lines, [&] { at(0) = 3; });
+      atomically(lines, [&](Fields) { at(0) = 3; });
       atomically(domain, [&] { at(1) = 4; });
       die_unless_failed();
     });

@@ -57,8 +57,8 @@ class SiteQueriesTest : public testing::Test {
 TEST_F(SiteQueriesTest, SmallOneTakesNoPageFromLevel1) {
   const Site site(domain_, "small");
   for (std::uint64_t i = 1; i <= 10; ++i) {
-    atomically(site, [&] { word(0).store(i), word(1).store(i); });
-    EXPECT_EQ(query(site, [&] { return word(0) + word(1); }), 2 * i);
+    atomically(site, [&](Fields) { word(0).store(i), word(1).store(i); });
+    EXPECT_EQ(query(site, [&](Fields) { return word(0) + word(1); }), 2 * i);
   }
   EXPECT_EQ(site.report().line_commits, 20U);
   EXPECT_EQ(site.report().page_commits, 0U);
@@ -69,30 +69,30 @@ TEST_F(SiteQueriesTest, SmallOneTakesNoPageFromLevel1) {
 TEST_F(SiteQueriesTest, SeesWhatLevel2HasCommitted) {
   const Site site(domain_, "small");
   atomically(domain_, [&] { word(5).store(7); });
-  EXPECT_EQ(query(site, [&] { return word(5).load(); }), 7U);
+  EXPECT_EQ(query(site, [&](Fields) { return word(5).load(); }), 7U);
 }
 
 TEST_F(SiteQueriesTest, LargeOneGoesUpAndTheSiteLearnsItForQueriesAlone) {
   for (const char *policy : {"adaptive", "never", "on-capacity"}) {
     const Site site(domain_, policy, policy);
     int runs = 0;
-    EXPECT_EQ(query(site, [&] { return ++runs, sum_of_lines(); }), 0U) << policy;
+    EXPECT_EQ(query(site, [&](Fields) { return ++runs, sum_of_lines(); }), 0U) << policy;
     EXPECT_EQ(runs, 2) << policy;
     EXPECT_EQ(site.report().escalations_capacity, 1U) << policy;
     EXPECT_EQ(site.report().page_commits, 1U) << policy;
-    EXPECT_EQ(query(site, [&] { return ++runs, sum_of_lines(); }), 0U) << policy;
+    EXPECT_EQ(query(site, [&](Fields) { return ++runs, sum_of_lines(); }), 0U) << policy;
     EXPECT_EQ(runs, 3) << policy;
     EXPECT_EQ(site.report().line_aborts, 1U) << policy;
-    atomically(site, [&] { word(0).store(0); });
+    atomically(site, [&](Fields) { word(0).store(0); });
     EXPECT_EQ(site.report().line_commits, 1U) << policy;
-    EXPECT_EQ(query(site, [&] { return ++runs, sum_of_lines(); }), 0U) << policy;  // tries level 1 again
+    EXPECT_EQ(query(site, [&](Fields) { return ++runs, sum_of_lines(); }), 0U) << policy;  // tries level 1 again
     EXPECT_EQ(runs, 5) << policy;
   }
 }
 
 TEST_F(SiteQueriesTest, ASiteThatIsAlwaysAtPagesAsksItsQueriesThereToo) {
   const Site site(domain_, "pages", "always");
-  EXPECT_EQ(query(site, [&] { return word(0).load(); }), 0U);
+  EXPECT_EQ(query(site, [&](Fields) { return word(0).load(); }), 0U);
   EXPECT_EQ(site.report().page_commits, 1U);
   EXPECT_EQ(site.report().line_aborts, 0U);
 }
@@ -102,9 +102,9 @@ TEST_F(SiteQueriesTest, AfterAChangeItBeginsAgainAndGoesUpWhenItsPolicySays) {
   for (const char *policy : {"never", "after-n=2"}) {
     const Site site(domain_, policy, policy);
     int runs = 0;
-    const bool is_equal = query(site, [&] {
+    const bool is_equal = query(site, [&](Fields) {
       const std::uint64_t first = word(0);
-      if (++runs <= 2) std::thread([&] { atomically(others, [&] { ++word(0), ++word(1); }); }).join();
+      if (++runs <= 2) std::thread([&] { atomically(others, [&](Fields) { ++word(0), ++word(1); }); }).join();
       return word(1).load() == first;
     });
     EXPECT_TRUE(is_equal) << policy;
@@ -118,9 +118,9 @@ TEST_F(SiteQueriesTest, AfterAChangeItBeginsAgainAndGoesUpWhenItsPolicySays) {
 TEST_F(SiteQueriesTest, AChangeOfWhatItHasNotReadDoesNotDisturbIt) {
   const Site site(domain_, "meets"), others(domain_, "others");
   int runs = 0;
-  query(site, [&] {
+  query(site, [&](Fields) {
     EXPECT_EQ(word(0).load(), 0U);
-    if (++runs == 1) std::thread([&] { atomically(others, [&] { word(1).store(2); }); }).join();
+    if (++runs == 1) std::thread([&] { atomically(others, [&](Fields) { word(1).store(2); }); }).join();
     EXPECT_EQ(word(1).load(), 2U);
   });
   EXPECT_EQ(runs, 1);
@@ -130,7 +130,7 @@ TEST_F(SiteQueriesTest, AChangeOfWhatItHasNotReadDoesNotDisturbIt) {
 TEST_F(SiteQueriesTest, AStoreIsReportedWithItsAddressAndUndone) {
   const Site site(domain_, "stores");
   try {
-    query(site, [&] { word(3, 2).store(9); });
+    query(site, [&](Fields) { word(3, 2).store(9); });
     ADD_FAILURE() << "a query stored";
   } catch (const Error &error) {
     EXPECT_EQ(error.errc(), Errc::kQueryWrote);
@@ -138,46 +138,46 @@ TEST_F(SiteQueriesTest, AStoreIsReportedWithItsAddressAndUndone) {
     std::snprintf(at, sizeof at, "%p", static_cast<const void *>(&word(3, 2)));
     EXPECT_NE(std::string(error.what()).find(at), std::string::npos) << error.what();
   }
-  EXPECT_EQ(query(site, [&] { return word(3, 2).load(); }), 0U);
+  EXPECT_EQ(query(site, [&](Fields) { return word(3, 2).load(); }), 0U);
 }
 
 TEST_F(SiteQueriesTest, NestedInAnUpdateItIsSubsumed) {
   const Site site(domain_, "nests");
-  atomically(site, [&] {
+  atomically(site, [&](Fields) {
     word(0).store(5);
-    query(site, [&] {
+    query(site, [&](Fields) {
       EXPECT_EQ(word(0).load(), 5U);
       word(1).store(6);
     });
   });
   EXPECT_EQ(site.report().line_commits, 1U);
   EXPECT_EQ(site.report().line_aborts, 0U);
-  EXPECT_EQ(query(site, [&] { return word(0) + word(1); }), 11U);
+  EXPECT_EQ(query(site, [&](Fields) { return word(0) + word(1); }), 11U);
 }
 
 TEST_F(SiteQueriesTest, AnUpdateInItIsRefusedAndAQueryIsNot) {
   const Site site(domain_, "nests");
-  EXPECT_EQ(query(site, [&] { return query(site, [&] { return word(0).load(); }); }), 0U);
+  EXPECT_EQ(query(site, [&](Fields) { return query(site, [&](Fields) { return word(0).load(); }); }), 0U);
   EXPECT_EQ(site.report().line_commits, 1U);
   try {
-    query(site, [&] { atomically(site, [&] { ++word(0); }); });
+    query(site, [&](Fields) { atomically(site, [&](Fields) { ++word(0); }); });
     ADD_FAILURE() << "an update in a query";
   } catch (const Error &error) {
     EXPECT_EQ(error.errc(), Errc::kNestedMisuse);
   }
   try {
-    query(site, [] { become_irrevocable(); });
+    query(site, [](Fields) { become_irrevocable(); });
     ADD_FAILURE() << "an irrevocable query";
   } catch (const Error &error) {
     EXPECT_EQ(error.errc(), Errc::kNestedMisuse);
   }
-  EXPECT_EQ(query(site, [&] { return word(0).load(); }), 0U);
+  EXPECT_EQ(query(site, [&](Fields) { return word(0).load(); }), 0U);
 }
 
 TEST_F(SiteQueriesTest, AnExceptionLeavesIt) {
   const Site site(domain_, "throws");
-  EXPECT_THROW(query(site, [] { throw std::runtime_error("user's"); }), std::runtime_error);
-  EXPECT_EQ(query(site, [&] { return word(0).load(); }), 0U);
+  EXPECT_THROW(query(site, [](Fields) { throw std::runtime_error("user's"); }), std::runtime_error);
+  EXPECT_EQ(query(site, [&](Fields) { return word(0).load(); }), 0U);
 }
 
 TEST_F(SiteQueriesTest, RetryWaitsForAChange) {
@@ -185,10 +185,10 @@ TEST_F(SiteQueriesTest, RetryWaitsForAChange) {
   std::atomic<bool> has_looked{false};
   std::thread setter([&] {
     while (!has_looked.load()) std::this_thread::yield();
-    atomically(others, [&] { word(0).store(3); });
+    atomically(others, [&](Fields) { word(0).store(3); });
   });
   EXPECT_EQ(query(site,
-                  [&] {
+                  [&](Fields) {
                     has_looked = true;
                     if (word(0).load() == 0) retry();
                     return word(0).load();
@@ -205,7 +205,7 @@ TEST_F(SiteQueriesTest, ManyThreadsSeeOneSnapshotEach) {
   constexpr std::uint64_t kUpdates = kThreads * kRounds / 2;  // of the site, beside the first one
   for (const char *policy : {"adaptive", "never"}) {
     const Site site(domain_, policy, policy);
-    atomically(site, [&] {
+    atomically(site, [&](Fields) {
       for (std::uint64_t i = 0; i < kWords; ++i) word(i % 4, i / 4).store(kEach);
     });
     std::vector<std::thread> threads;
@@ -216,11 +216,11 @@ TEST_F(SiteQueriesTest, ManyThreadsSeeOneSnapshotEach) {
           random = random * 6364136223846793005ull + 1442695040888963407ull;
           const std::uint64_t from = random >> 33 & (kWords - 1), to = random >> 43 & (kWords - 1);
           if (round % 2 == 0) {
-            atomically(site, [&] { --word(from % 4, from / 4), ++word(to % 4, to / 4); });
+            atomically(site, [&](Fields) { --word(from % 4, from / 4), ++word(to % 4, to / 4); });
           } else if (round % 64 == 1) {  // at level 2, so that pages go to and fro
             atomically(domain_, [&] { --word(from % 4, from / 4), ++word(to % 4, to / 4); });
           } else {
-            const std::uint64_t sum = query(site, [&] {
+            const std::uint64_t sum = query(site, [&](Fields) {
               std::uint64_t all = 0;
               for (std::uint64_t i = 0; i < kWords; ++i) all += word(i % 4, i / 4);
               return all;
@@ -245,8 +245,8 @@ TEST_F(SiteQueriesTest, WithoutAContextItRunsAtLevel2) {
          Errc::kOk)
     taken.push_back(0);
   taken.pop_back();
-  EXPECT_EQ(code_of([&] { atomically(site, [&] { ++word(0); }); }), Errc::kTooManyParticipants);
-  EXPECT_EQ(query(site, [&] { return word(0).load(); }), 0U);
+  EXPECT_EQ(code_of([&] { atomically(site, [&](Fields) { ++word(0); }); }), Errc::kTooManyParticipants);
+  EXPECT_EQ(query(site, [&](Fields) { return word(0).load(); }), 0U);
   EXPECT_EQ(site.report().page_commits, 1U);
   for (const std::uint32_t number : taken) lines.give_back(number);
 }
@@ -261,11 +261,11 @@ TEST_F(ImpoliteSiteQueriesTest, NobodyAboveIsFailedForThem) {
   const Site site(domain_, "asks", "never");
   domain_.begin();
   word(0).store(1);
-  std::thread([&] { EXPECT_EQ(query(site, [&] { return word(0).load(); }), 0U); }).join();
+  std::thread([&] { EXPECT_EQ(query(site, [&](Fields) { return word(0).load(); }), 0U); }).join();
   EXPECT_EQ(domain_.end(), Status::kCommitted);
   EXPECT_EQ(site.report().line_aborts, 1U);
   EXPECT_EQ(site.report().page_commits, 1U);
-  EXPECT_EQ(query(site, [&] { return word(0).load(); }), 1U);
+  EXPECT_EQ(query(site, [&](Fields) { return word(0).load(); }), 1U);
 }
 
 class LimitedSiteQueriesTest : public SiteQueriesTest {
@@ -275,9 +275,9 @@ class LimitedSiteQueriesTest : public SiteQueriesTest {
 
 TEST_F(LimitedSiteQueriesTest, TheCapacityModelHoldsForThemToo) {
   const Site site(domain_, "limited");
-  EXPECT_EQ(query(site, [&] { return word(0) + word(1) + word(2); }), 0U);
+  EXPECT_EQ(query(site, [&](Fields) { return word(0) + word(1) + word(2); }), 0U);
   EXPECT_EQ(site.report().line_commits, 1U);
-  EXPECT_EQ(query(site, [&] { return word(0) + word(1) + word(2) + word(3) + word(4); }), 0U);
+  EXPECT_EQ(query(site, [&](Fields) { return word(0) + word(1) + word(2) + word(3) + word(4); }), 0U);
   EXPECT_EQ(site.report().page_commits, 1U);
 }
 

@@ -40,7 +40,7 @@ TEST_P(ThreadDurabilityTest, StrictCommitsOfThreadsAreInTheLog) {
     for (std::uint64_t t = 0; t < kThreads; ++t) {
       threads.push_back(std::make_unique<Thread>([&, t] {
         for (std::uint64_t i = 0; i < kEach; ++i) {
-          atomically(table.site, [&] {
+          atomically(table.site, [&](Fields) {
             ++table.word(0);
             ++table.word(1 + t);
           });
@@ -73,7 +73,7 @@ TEST_P(ThreadDurabilityTest, AcknowledgedCommitsSurviveTheDeathOfTheProcess) {
       for (std::uint64_t t = 0; t < kThreads; ++t) {
         threads.push_back(std::make_unique<Thread>([&, t] {
           for (;;) {
-            atomically(t == 0 ? mixed : table.site, [&] {
+            atomically(t == 0 ? mixed : table.site, [&](Fields) {
               ++table.word(0);
               ++table.word(1 + t);
             });

@@ -48,14 +48,14 @@ TEST_P(ThreadViewsTest, InstancesOfTwoThreadsOverlap) {
   };
   {
     Thread other([&] {
-      atomically(table.site, [&] {
+      atomically(table.site, [&](Fields) {
         table.word(1).store(11);
         meet();
         EXPECT_EQ(table.word(1).load(), 11U);
         EXPECT_EQ(table.word(0).load(), 0U);  // nobody else's uncommitted stores
       });
     });
-    atomically(table.site, [&] {
+    atomically(table.site, [&](Fields) {
       table.word(2).store(22);
       meet();
       EXPECT_EQ(table.word(2).load(), 22U);
@@ -75,14 +75,14 @@ TEST_P(ThreadViewsTest, ASnapshotStaysWhileAnotherThreadCommits) {
   std::atomic<int> turn{0};
   Thread writer([&] {
     EXPECT_TRUE(poll_until([&] { return turn.load() == 1; }));
-    atomically(table.site, [&] {  //                        writer
+    atomically(table.site, [&](Fields) {  //                        writer
       ++table.word(3);
       ++table.word(4);
     });
     turn.store(2);
   });
   int attempts = 0;
-  atomically(table.site, [&] {
+  atomically(table.site, [&](Fields) {
     const std::uint64_t first = table.word(3).load();
     if (++attempts == 1) {
       turn.store(1);
@@ -105,7 +105,7 @@ TEST_P(ThreadViewsTest, CountersOfManyThreadsAddUp) {
     for (std::uint64_t t = 0; t < kThreads; ++t) {
       threads.push_back(std::make_unique<Thread>([&, t] {
         for (std::uint64_t i = 0; i < kEach; ++i) {
-          atomically(table.site, [&] {
+          atomically(table.site, [&](Fields) {
             ++table.word(5);
             ++table.word(6 + t);
           });
@@ -123,7 +123,7 @@ TEST_P(ThreadViewsTest, CountersOfManyThreadsAddUp) {
 TEST_P(ThreadViewsTest, ExceptionsRetriesAndActionsWork) {
   const Table table(folder_.path(), threaded(mode()));
   EXPECT_THROW(atomically(table.site,
-                          [&] {
+                          [&](Fields) {
                             table.word(0).store(1);
                             throw std::runtime_error("undo");
                           }),
@@ -131,14 +131,14 @@ TEST_P(ThreadViewsTest, ExceptionsRetriesAndActionsWork) {
   EXPECT_EQ(table.committed(0), 0U);
   int committed = 0, aborted = 0;
   EXPECT_THROW(atomically(table.site,
-                          [&] {
+                          [&](Fields) {
                             on_abort([&] { ++aborted; });
                             throw std::runtime_error("undo");
                           }),
                std::runtime_error);
   EXPECT_EQ(aborted, 1);
-  Thread waker([&] { atomically(table.site, [&] { table.word(0).store(5); }); });
-  const std::uint64_t seen = atomically(table.site, [&] {
+  Thread waker([&] { atomically(table.site, [&](Fields) { table.word(0).store(5); }); });
+  const std::uint64_t seen = atomically(table.site, [&](Fields) {
     on_commit([&] { ++committed; });
     if (table.word(0).load() == 0) retry();
     return table.word(0).load();
@@ -150,10 +150,10 @@ TEST_P(ThreadViewsTest, ExceptionsRetriesAndActionsWork) {
 TEST_P(ThreadViewsTest, QueriesOfTwoThreadsOverlapAndStayOnTheirSnapshots) {
   const StrayAllowed allowed;
   const Table table(folder_.path(), threaded(mode()));
-  atomically(table.site, [&] { table.word(0).store(1); });
+  atomically(table.site, [&](Fields) { table.word(0).store(1); });
   std::atomic<int> inside{0};
   const auto read_twice = [&] {
-    query(table.site, [&] {
+    query(table.site, [&](Fields) {
       EXPECT_EQ(table.word(0).load(), 1U);
       inside.fetch_add(1);
       EXPECT_TRUE(poll_until([&] { return inside.load() == 3; }));  // both are inside, and then there was a commit
@@ -170,10 +170,10 @@ TEST_P(ThreadViewsTest, QueriesOfTwoThreadsOverlapAndStayOnTheirSnapshots) {
     });
     inside.fetch_add(1);
   }
-  EXPECT_EQ(query(table.site, [&] { return table.word(1).load(); }), 2U);
+  EXPECT_EQ(query(table.site, [&](Fields) { return table.word(1).load(); }), 2U);
   EXPECT_EQ(table.domain.counters().aborts_total(), 0U);
   try {
-    query(table.site, [&] { table.word(3, 2).store(9); });
+    query(table.site, [&](Fields) { table.word(3, 2).store(9); });
     ADD_FAILURE() << "a query stored";
   } catch (const Error &error) {
     EXPECT_EQ(error.errc(), Errc::kQueryWrote);
@@ -187,10 +187,10 @@ TEST_P(ThreadViewsTest, QueriesOfTwoThreadsOverlapAndStayOnTheirSnapshots) {
 
 TEST_P(ThreadViewsTest, NestedInstancesAreSubsumed) {
   const Table table(folder_.path(), threaded(mode()));
-  const Site inner(table.domain, "inner", "always", BodyKind::kInstrumented);
+  const Site inner(table.domain, "inner", "always");
   EXPECT_THROW(atomically(table.site,
-                          [&] {
-                            atomically(inner, [&] { table.word(0).store(7); });
+                          [&](Fields) {
+                            atomically(inner, [&](Fields) { table.word(0).store(7); });
                             EXPECT_EQ(table.word(0).load(), 7U);
                             EXPECT_EQ(table.domain.depth(), 1U);
                             throw std::runtime_error("all of it");
@@ -203,14 +203,14 @@ TEST_P(ThreadViewsTest, NestedInstancesAreSubsumed) {
 // What needs plain loads and stores runs on the process's view, and all of it there.
 TEST_P(ThreadViewsTest, PlainWorkInsideEndsTheAttemptAndRunsOnTheProcessView) {
   const Table table(folder_.path(), threaded(mode()));
-  const Site plain(table.domain, "plain", "always", BodyKind::kPlain);
+  const Site plain(table.domain, "plain", "always");
   const Segment heap = table.domain.map("heap.tmh");
   const auto expect_fallback = [&](const std::function<void()> &in_the_middle) {
     const std::uint64_t before = table.domain.counters().thread_view_fallbacks;
-    const Site site(table.domain, "mixed", "always", BodyKind::kInstrumented);  // has learned nothing yet
+    const Site site(table.domain, "mixed", "always");  // has learned nothing yet
     int attempts = 0;
     EXPECT_THROW(atomically(site,
-                            [&] {
+                            [&](Fields) {
                               ++attempts;
                               ++table.word(0);
                               in_the_middle();
@@ -240,7 +240,7 @@ TEST_P(ThreadViewsTest, ASwallowedEndOfTheAttemptDoesNotCommit) {
   const Table table(folder_.path(), threaded(mode()));
   const Segment heap = table.domain.map("heap.tmh");
   int attempts = 0;
-  atomically(table.site, [&] {
+  atomically(table.site, [&](Fields) {
     ++table.word(0);
     try {
       if (++attempts == 1) (void)heap.allocate(64, 8);
@@ -256,7 +256,7 @@ TEST_P(ThreadViewsTest, SlotsComeBackWhenThreadsEnd) {
   const std::size_t alone = table.domain.participants().size();
   for (int i = 0; i < 20; ++i) {
     Thread([&] {
-      atomically(table.site, [&] { ++table.word(0); });
+      atomically(table.site, [&](Fields) { ++table.word(0); });
       EXPECT_EQ(table.domain.participants().size(), alone + 1);
     }).join();
     EXPECT_EQ(table.domain.participants().size(), alone);
@@ -284,7 +284,7 @@ TEST_P(ThreadViewsTest, WithoutAFreeSlotTheyRunOnTheProcessView) {
     std::vector<std::unique_ptr<Thread>> threads;
     for (int t = 0; t < 3; ++t) {
       threads.push_back(std::make_unique<Thread>([&] {
-        for (int i = 0; i < 50; ++i) atomically(table.site, [&] { ++table.word(0); });
+        for (int i = 0; i < 50; ++i) atomically(table.site, [&](Fields) { ++table.word(0); });
       }));
     }
     threads.clear();
@@ -302,7 +302,7 @@ TEST_P(ThreadViewsTest, TheyFollowMappingAndUnmapping) {
   const auto word_of = [&] { return reinterpret_cast<field<std::uint64_t> *>(second.data()); };
   Thread other([&] {
     int attempts = 0;
-    atomically(table.site, [&] {
+    atomically(table.site, [&](Fields) {
       ++table.word(0);
       if (++attempts == 1) {
         turn.store(1);
@@ -311,10 +311,10 @@ TEST_P(ThreadViewsTest, TheyFollowMappingAndUnmapping) {
       word_of()->store(1);
     });
     EXPECT_EQ(attempts, 2);
-    atomically(table.site, [&] { ++*word_of(); });  // in the thread's view now
+    atomically(table.site, [&](Fields) { ++*word_of(); });  // in the thread's view now
     turn.store(3);
     EXPECT_TRUE(poll_until([&] { return turn.load() == 4; }));  // unmapped and mapped again
-    atomically(table.site, [&] { ++*word_of(); });
+    atomically(table.site, [&](Fields) { ++*word_of(); });
   });
   EXPECT_TRUE(poll_until([&] { return turn.load() == 1; }));
   second = table.domain.map("second.raw", words_options());
@@ -333,11 +333,11 @@ TEST_P(ThreadViewsTest, TheDomainMayCloseBeforeItsThreadsEnd) {
   std::atomic<int> turn{0};
   Table table(folder_.path(), threaded(mode()));
   Thread other([&] {
-    atomically(table.site, [&] { ++table.word(0); });
+    atomically(table.site, [&](Fields) { ++table.word(0); });
     turn.store(1);
     EXPECT_TRUE(poll_until([&] { return turn.load() == 2; }));
     try {
-      atomically(table.site, [&] { ADD_FAILURE() << "ran in a closed domain"; });
+      atomically(table.site, [&](Fields) { ADD_FAILURE() << "ran in a closed domain"; });
       ADD_FAILURE() << "began in a closed domain";
     } catch (const Error &error) {
       EXPECT_EQ(error.errc(), Errc::kNotInitialized);
@@ -358,21 +358,21 @@ TEST_P(ThreadViewsTest, TheDomainMayCloseBeforeItsThreadsEnd) {
 
 TEST_P(ThreadViewsTest, AForkedChildHasNoneOfThem) {
   const Table table(folder_.path(), threaded(mode()));
-  atomically(table.site, [&] {
+  atomically(table.site, [&](Fields) {
     ++table.word(0);
     const pid_t child = fork();
     if (child == 0) {
       // What the parent's instance holds is the parent's: the child opens the domain for itself.
       bool detached = false;
       try {
-        atomically(table.site, [] {});
+        atomically(table.site, [](Fields) {});
       } catch (const Error &error) {
         detached = error.errc() == Errc::kDetached;
       }
       bool works = false;
       std::thread([&] {
         const Table own(folder_.path(), threaded(mode()));
-        atomically(own.site, [&] { ++own.word(1); });
+        atomically(own.site, [&](Fields) { ++own.word(1); });
         works = own.committed(1) == 1;
       }).join();
       _exit(detached && works ? 0 : 1);
@@ -387,12 +387,12 @@ TEST_P(ThreadViewsTest, AForkedChildHasNoneOfThem) {
 
 TEST_P(ThreadViewsTest, AutoLeavesASingleThreadOnTheProcessView) {
   const Table table(folder_.path(), threaded(mode(), ThreadViewUse::kAuto));
-  for (int i = 0; i < 5; ++i) atomically(table.site, [&] { ++table.word(0); });
+  for (int i = 0; i < 5; ++i) atomically(table.site, [&](Fields) { ++table.word(0); });
   EXPECT_EQ(table.domain.counters().thread_view_instances, 0U);
   EXPECT_EQ(table.committed(0), 5U);
   if (mode().tracking != Tracking::kKernelHot && mode().tracking != Tracking::kSignalHot) return;  // as never
   atomically(table.domain, [&] {  // the process's view is taken: another thread gets its own
-    Thread([&] { atomically(table.site, [&] { ++table.word(2); }); }).join();
+    Thread([&] { atomically(table.site, [&](Fields) { ++table.word(2); }); }).join();
   });
   EXPECT_EQ(table.domain.counters().thread_view_instances, 1U);
   EXPECT_EQ(table.domain.counters().thread_view_fallbacks, 0U);
@@ -401,8 +401,8 @@ TEST_P(ThreadViewsTest, AutoLeavesASingleThreadOnTheProcessView) {
 
 TEST_P(ThreadViewsTest, NeverRunsThemOneAfterTheOther) {
   const Table table(folder_.path(), threaded(mode(), ThreadViewUse::kNever));
-  atomically(table.site, [&] { ++table.word(0); });
-  Thread([&] { atomically(table.site, [&] { ++table.word(0); }); }).join();
+  atomically(table.site, [&](Fields) { ++table.word(0); });
+  Thread([&] { atomically(table.site, [&](Fields) { ++table.word(0); }); }).join();
   EXPECT_EQ(table.domain.counters().thread_view_instances, 0U);
   EXPECT_EQ(table.domain.counters().thread_view_fallbacks, 0U);
   EXPECT_EQ(table.committed(0), 2U);
@@ -411,17 +411,15 @@ TEST_P(ThreadViewsTest, NeverRunsThemOneAfterTheOther) {
 std::string mode_of(const testing::TestParamInfo<std::size_t> &info) { return kModes[info.param].name; }
 INSTANTIATE_TEST_SUITE_P(Modes, ThreadViewsTest, testing::Range(std::size_t{0}, std::size(kModes)), mode_of);
 
-TEST(ThreadViewBodies, AreInstrumentedInHybridDomainsAndPlainInPageDomainsUnlessSaid) {
+TEST(ThreadViewBodies, AreThoseThatTakeFieldsAndNoOthersOfTheSameSite) {
   const MemoryFolder folder;
   DomainOptions options;
   options.thread_views = ThreadViewUse::kAlways;
   const Table table(folder.path(), options);
-  const Site unsaid(table.domain);
-  atomically(unsaid, [&] { ++table.word(0); });
-  EXPECT_EQ(table.domain.counters().thread_view_instances, 0U);
   atomically(table.site, [&] { ++table.word(0); });
+  EXPECT_EQ(table.domain.counters().thread_view_instances, 0U);
+  atomically(table.site, [&](Fields) { ++table.word(0); });
   EXPECT_EQ(table.domain.counters().thread_view_instances, 1U);
-  EXPECT_THROW(Site(table.domain, "", "", static_cast<BodyKind>(9)), Error);
 }
 
 }  // namespace

@@ -262,7 +262,7 @@ TEST_F(ToolKillStuck, OneThatIsStoppedInItsCommitAtLines) {
       platform::set_step_hook([](platform::Step at) {
         if (at == stop_at) (void)::raise(SIGSTOP);
       });
-      atomically(site, [&] { ++field; });
+      atomically(site, [&](Fields) { ++field; });
     });
     siginfo_t info{};
     ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children_.pid(child)), &info, WSTOPPED | WNOWAIT), 0);
@@ -285,10 +285,10 @@ TEST_F(ToolKillStuck, EveryThreadOfAProcessIsMeant) {
     const Domain open = Domain::open(domain(), options);
     const Segment segment = open.map("a.db", raw_pages(64));
     auto *fields = reinterpret_cast<field<std::uint64_t> *>(segment.data());
-    const Site site(open, "stuck", "always", BodyKind::kInstrumented);
+    const Site site(open, "stuck", "always");
     const auto work = [&](std::uint64_t page) {
       bool is_first = true;
-      atomically(site, [&] {
+      atomically(site, [&](Fields) {
         ++fields[page * kPageBytes / sizeof(std::uint64_t)];
         flags_->stuck.fetch_add(is_first ? 1 : 0);
         if (!std::exchange(is_first, false)) flags_->aborted.fetch_add(1);  // once more

@@ -78,11 +78,11 @@ TEST_F(LatencyOfDomain, SitesHaveTheirOwnAtBothLevels) {
   const Domain open = Domain::open(domain(), timed_options(Latency::kFull, Levels::kHybrid));
   const Segment segment = open.map("a.db", raw_pages(64));
   auto &cell = *reinterpret_cast<field<long> *>(segment.data());
-  const Site small(open, "small", "never", BodyKind::kInstrumented), large(open, "large", "always");
-  for (int i = 0; i < 20; ++i) atomically(small, [&] { cell += 1; });
-  for (int i = 0; i < 5; ++i) atomically(large, [&] { cell += 1; });
+  const Site small(open, "small", "never"), large(open, "large", "always");
+  for (int i = 0; i < 20; ++i) atomically(small, [&](Fields) { cell += 1; });
+  for (int i = 0; i < 5; ++i) atomically(large, [&](Fields) { cell += 1; });
   bool failed = false;
-  atomically(small, [&] {
+  atomically(small, [&](Fields) {
     cell += 1;
     if (!std::exchange(failed, true)) throw detail::LineAbort{};
   });
@@ -122,8 +122,8 @@ TEST_F(LatencyOfDomain, CommitsOfLevelOneAreCountedForTheirParticipantAndOutlive
   const auto work = [](const Domain &d, const Segment &s) {
     const Site site(d, "small", "never");
     auto &cell = *reinterpret_cast<field<long> *>(s.data());
-    for (int i = 0; i < 20; ++i) atomically(site, [&] { cell += 1; });
-    EXPECT_THROW(atomically(site, [&] { throw std::runtime_error("rolled back"); }), std::runtime_error);
+    for (int i = 0; i < 20; ++i) atomically(site, [&](Fields) { cell += 1; });
+    EXPECT_THROW(atomically(site, [&](Fields) { throw std::runtime_error("rolled back"); }), std::runtime_error);
   };
   for (const std::uint64_t times : {1u, 2u}) {
     in_domain(domain(), {}, Ending::kKilled, work);

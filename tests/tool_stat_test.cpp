@@ -84,9 +84,9 @@ TEST_F(ToolStat, TotalsOfLevelOneAreTheLibrarys) {
   const Segment segment = open.map("a.db", raw_pages(64));
   const Site at_lines(open, "lines", "never"), goes_up(open, "up", "on-capacity");
   const auto add = [&] { reinterpret_cast<field<std::uint64_t> &>(word_of(segment, 0)) += std::uint64_t{1}; };
-  for (int i = 0; i < 20; ++i) atomically(at_lines, add);
-  EXPECT_THROW(atomically(at_lines, [] { throw std::runtime_error("rolled back"); }), std::runtime_error);
-  atomically(goes_up, [&] {
+  for (int i = 0; i < 20; ++i) atomically(at_lines, [&](Fields) { return add(); });
+  EXPECT_THROW(atomically(at_lines, [](Fields) { throw std::runtime_error("rolled back"); }), std::runtime_error);
+  atomically(goes_up, [&](Fields) {
     become_irrevocable();  // not at level 1
     add();
   });

@@ -261,7 +261,7 @@ TEST_F(Tool, InfoOfAnOpenHybridDomainCountsRtm) {
   raw.layout = Layout::kRaw;
   raw.size_bytes = kPageBytes;
   const Segment segment = open.map("a.db", raw);
-  const Site site(open, "plain", "", BodyKind::kPlain);
+  const Site site(open, "plain");
   for (int i = 0; i < 1000; ++i) atomically(site, [&] { ++word_of(segment, 0); });
   const json info = tmh_json({"info", domain()});
   EXPECT_EQ(info["hardware"]["pages_opened"], open.counters().hardware_opened);

@@ -239,7 +239,7 @@ TEST_F(ToolTop, BatchShowsTheProcessesOfALiveDomainAndJoinsNothing) {
   const Segment segment = open.map("a.db", raw_pages(64));
   auto &cell = *reinterpret_cast<field<long> *>(segment.data());
   const Site site(open, "small", "never");
-  for (int i = 0; i < 100; ++i) atomically(site, [&] { cell += 1; });
+  for (int i = 0; i < 100; ++i) atomically(site, [&](Fields) { cell += 1; });
   commit(open, segment, 3);
   in_domain(domain(), {}, Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
   const ProgramEnd end = top({"--batch", "3"});
@@ -293,7 +293,7 @@ TEST_F(ToolTop, HostileBytesAreASentenceOrAPicture) {
   in_domain(domain(), options, Ending::kKilled, [](const Domain &d, const Segment &s) {
     const Site site(d, "small");
     auto &cell = *reinterpret_cast<field<long> *>(s.data());
-    for (int i = 0; i < 50; ++i) atomically(site, [&] { cell += 1; });
+    for (int i = 0; i < 50; ++i) atomically(site, [&](Fields) { cell += 1; });
     commit(d, s, 50);
   });
   std::mt19937_64 random(seed());

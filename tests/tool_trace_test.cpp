@@ -69,9 +69,9 @@ TEST_F(ToolTrace, EveryInstanceIsThereWithItsLevelAndOutcome) {
   const Segment segment = opened.map("cells");
   Cell *const cell = segment.root<Cell>("cell");
   const Site low(opened, "low", "never"), high(opened, "high", "always");
-  for (int i = 0; i < 10; ++i) atomically(low, [&] { cell->value += 1; });
-  for (int i = 0; i < 5; ++i) atomically(high, [&] { cell->value += 1; });
-  EXPECT_THROW(atomically(low, [] { throw Thrown(); }), Thrown);
+  for (int i = 0; i < 10; ++i) atomically(low, [&](Fields) { cell->value += 1; });
+  for (int i = 0; i < 5; ++i) atomically(high, [&](Fields) { cell->value += 1; });
+  EXPECT_THROW(atomically(low, [](Fields) { throw Thrown(); }), Thrown);
   EXPECT_THROW(atomically(opened, [] { throw Thrown(); }), Thrown);
   const Counters counters = opened.counters();
   const json written = document();
@@ -98,7 +98,7 @@ TEST_F(ToolTrace, AKilledProcessLeavesItsTrace) {
     const Segment segment = opened.map("cells");
     Cell *const cell = segment.root<Cell>("cell");
     const Site low(opened, "low", "never");
-    for (int i = 0; i < 7; ++i) atomically(low, [&] { cell->value += 1; });
+    for (int i = 0; i < 7; ++i) atomically(low, [&](Fields) { cell->value += 1; });
     ::raise(SIGKILL);
   }
   int status = 0;
@@ -112,7 +112,7 @@ TEST_F(ToolTrace, ALongRunKeepsItsEndAndSaysWhatIsLost) {
   const Segment segment = opened.map("cells");
   Cell *const cell = segment.root<Cell>("cell");
   const Site low(opened, "low", "never");
-  for (std::uint32_t i = 0; i < platform::kTraceEvents; ++i) atomically(low, [&] { cell->value += 1; });
+  for (std::uint32_t i = 0; i < platform::kTraceEvents; ++i) atomically(low, [&](Fields) { cell->value += 1; });
   const json written = document();
   EXPECT_EQ(instances_of(written)["lines commit"], platform::kTraceEvents / 2);  // a begin and a commit each
   EXPECT_GE(written["otherData"]["events_lost"], platform::kTraceEvents);

@@ -75,7 +75,7 @@ class UnmapThreadsTest : public testing::TestWithParam<Play> {
     {
       Thread runs([&] {
         const Site plays = site();
-        atomically(plays, [&] {
+        atomically(plays, [&](Fields) {
           ++at(words_.second, 0);
           inside = true;
           for (int i = 0; i < 100 && !left; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -126,10 +126,10 @@ TEST_P(UnmapThreadsTest, ChildForkedDuringAnUnmapIsDetached) {
   expect_child("forks", [&] {
     open();
     const Site plays = site();
-    atomically(plays, [&] { ++at(words_.first, 0); });  // the forking thread has been at level 1
+    atomically(plays, [&](Fields) { ++at(words_.first, 0); });  // the forking thread has been at level 1
     std::atomic<bool> inside{false}, forked{false};
     Thread runs([&] {
-      atomically(site(), [&] {
+      atomically(site(), [&](Fields) {
         ++at(words_.first, 1);
         inside = true;
         EXPECT_TRUE(poll_until([&] { return forked.load(); }));
@@ -146,7 +146,7 @@ TEST_P(UnmapThreadsTest, ChildForkedDuringAnUnmapIsDetached) {
     if (child == 0) {
       alarm(20);  // it waits
       try {
-        atomically(plays, [&] { ++at(words_.first, 2); });
+        atomically(plays, [&](Fields) { ++at(words_.first, 2); });
       } catch (const Error &error) {
         _exit(error.errc() == Errc::kDetached ? 0 : 2);
       }
@@ -166,7 +166,7 @@ TEST_P(UnmapThreadsTest, ThreadEndsWhileAnUnmapWaitsForAnInstanceThatWaitsForIts
     const Site plays = site();
     std::atomic<bool> has_run{false}, may_end{false}, inside{false};
     Thread ends([&] {
-      atomically(plays, [&] { ++at(words_.second, 0); });
+      atomically(plays, [&](Fields) { ++at(words_.second, 0); });
       has_run = true;
       EXPECT_TRUE(poll_until([&] { return may_end.load(); }));
     });
@@ -174,7 +174,7 @@ TEST_P(UnmapThreadsTest, ThreadEndsWhileAnUnmapWaitsForAnInstanceThatWaitsForIts
     std::atomic<pid_t> unmaps_id{0};
     {
       Thread runs([&] {
-        atomically(plays, [&] {
+        atomically(plays, [&](Fields) {
           ++at(words_.second, 0);
           inside = true;
           await_asleep(unmaps_id);
@@ -205,7 +205,7 @@ TEST_P(UnmapThreadsTest, SegmentThatComesAndGoesLosesNothing) {
         threads.emplace_back([&, number] {
           const Site plays = site();
           for (std::uint64_t i = number; !stop; ++i) {
-            const bool was_there = atomically(plays, [&] {
+            const bool was_there = atomically(plays, [&](Fields) {
               ++at(words_.first, i % kPages);
               if (!is_there) return false;
               ++at(words_.second, i % kPages);
@@ -250,7 +250,7 @@ TEST_P(UnmapThreadsTest, CloseUnderRunningThreadsLosesNoCommit) {
         threads.emplace_back([&, number, plays = site()] {
           expect_error(Errc::kNotInitialized, [&] {
             for (std::uint64_t i = number;; ++i) {
-              atomically(plays, [&] { ++at(words_.first, i % kPages); });
+              atomically(plays, [&](Fields) { ++at(words_.first, i % kPages); });
               ++commits;
             }
           });
@@ -269,7 +269,7 @@ TEST_P(UnmapThreadsTest, CloseUnderRunningThreadsLosesNoCommit) {
 TEST_P(UnmapThreadsTest, InsideItsOwnInstanceItIsRefused) {
   open();
   const Site plays = site();
-  atomically(plays, [&] {
+  atomically(plays, [&](Fields) {
     ++at(words_.first, 0);
     expect_error(Errc::kInstanceRunning, [&] { domain_.unmap(second_); });
     expect_error(Errc::kInstanceRunning, [&] { Domain(domain_).close(); });
@@ -289,7 +289,7 @@ TEST_P(UnmapThreadsTest, ActionsOfSeveralThreadsMayUnmapAndClose) {
       for (unsigned number = 0; number < kThreads; ++number) {
         threads.emplace_back([&, domain = domain_]() mutable {
           try {
-            atomically(plays, [&] {
+            atomically(plays, [&](Fields) {
               on_commit([&] {
                 std::error_code error;
                 if (!domain.unmap("second.raw", error)) ++unmapped;

@@ -74,27 +74,26 @@ class View {
 
 struct Plan {
   std::uint64_t pages, recalls;
-  bool is_hardware;  // holders run in RTM
-  [[nodiscard]] Site site(const Domain &domain, const char *name) const {
-    return Site(domain, name, "", is_hardware ? BodyKind::kPlain : BodyKind::kInstrumented);
+  bool is_hardware;  // holders run in RTM: plain bodies
+  void store(const Site &site, Word *word) const {
+    if (is_hardware)
+      atomically(site, [&] { ++*word; });
+    else
+      atomically(site, [&](Fields) { ++*word; });
   }
 };
-
-void store(const Site &site, Word *word) {
-  atomically(site, [&] { ++*word; });
-}
 
 // Uses its pages at level 1, then does what its state says. It never recalls anything, but to find its pages for RTM.
 void hold(HolderState state, const Plan &plan, const std::string &folder, Holders *holders) {
   std::atomic<std::uint32_t> &progress = holders->progress[static_cast<std::size_t>(state)];
   await(progress, kGo);
   const View view(folder, plan.pages, plan.recalls);
-  const Site site = plan.site(view.domain, "holder");
-  for (std::uint64_t i = 0; i < plan.recalls; ++i) store(site, view.word(state, i));
+  const Site site(view.domain, "holder");
+  for (std::uint64_t i = 0; i < plan.recalls; ++i) plan.store(site, view.word(state, i));
   progress.store(kHolds, std::memory_order_release);
   for (std::uint64_t i = 0; progress.load(std::memory_order_acquire) != kEnd; ++i) {
     if (state == HolderState::kRunning)
-      store(site, view.other(i));
+      plan.store(site, view.other(i));
     else
       (void)usleep(10 * kPollUs);
   }
@@ -132,7 +131,7 @@ void measure(const Plan &plan, const std::string &folder, Results *results) {
   const View view(folder, plan.pages, recalls);
   const Site site(view.domain, "measuring");
   // Its releases will be timed: home is mapped here before, because the kernel's first mapping of a file page is no part of a release.
-  for (std::uint64_t i = 0; i < recalls; ++i) store(site, view.word(HolderState::kRunning, i));
+  for (std::uint64_t i = 0; i < recalls; ++i) plan.store(site, view.word(HolderState::kRunning, i));
   for (const HolderState state : kHolderStates) {
     const auto number = static_cast<std::size_t>(state);
     holders->progress[number].store(kGo, std::memory_order_release);
@@ -169,7 +168,7 @@ void measure(const Plan &plan, const std::string &folder, Results *results) {
   }
   for (std::uint64_t i = 0; i < recalls; ++i) {
     const std::int64_t begin = now_ns();
-    store(site, view.word(HolderState::kRunning, i));
+    plan.store(site, view.word(HolderState::kRunning, i));
     results->release[i] = us_since(begin);
   }
   if (view.domain.counters().releases < recalls) throw std::runtime_error("a page was not released");
@@ -199,12 +198,13 @@ std::string why_no_rtm() {
 ModeSwitchCosts measure_mode_switch(std::uint64_t pages, std::uint64_t switches, const std::string &folder) {
   constexpr std::uint64_t kInstances = 16;  // pages of H, each with an instance of its own
   const View view(folder, pages, 1);
-  const Site site(view.domain, "rtm", "", BodyKind::kPlain);
-  for (std::uint64_t i = 0; i < kInstances; ++i) store(site, view.other(i));
+  const Site site(view.domain, "rtm");
+  const auto store = [&](Word *word) { atomically(site, [&] { ++*word; }); };
+  for (std::uint64_t i = 0; i < kInstances; ++i) store(view.other(i));
   ModeSwitchCosts costs;
   for (std::uint64_t i = 0; i < switches; ++i) {
     std::int64_t begin = now_ns();
-    store(site, view.other(i));
+    store(view.other(i));
     costs.to_lines.push_back(us_since(begin));
     begin = now_ns();
     view.domain.begin();

@@ -65,11 +65,11 @@ using FieldCoTree =
     trees::CoBTree<std::uint64_t, FieldValue, pool_allocator<std::byte>, trees::ValuePlace::kBeside, field>;
 
 template <class Map>
-constexpr BodyKind kBodyOf = BodyKind::kPlain;
+constexpr bool kIsOfFields = false;
 template <>
-constexpr BodyKind kBodyOf<FieldCoTree> = BodyKind::kInstrumented;
+constexpr bool kIsOfFields<FieldCoTree> = true;
 template <std::size_t kBlockBytes>
-constexpr BodyKind kBodyOf<FieldBlockTree<kBlockBytes>> = BodyKind::kInstrumented;
+constexpr bool kIsOfFields<FieldBlockTree<kBlockBytes>> = true;
 
 void insert(StdMap *map, const Record &record) { map->emplace(record.key, record.value); }
 template <class Tree>
@@ -90,16 +90,20 @@ class TmhSession final : public Session {
         domain_(open_domain(mode, folder)),
         segment_(domain_.map("map.db")),
         map_(segment_.root<Map>("map")),
-        site_(domain_, "inserts", {}, kBodyOf<Map>) {}
+        site_(domain_, "inserts") {}
   ~TmhSession() override {
     std::error_code ignored;  // what was committed is durable, or was never promised to be
     (void)domain_.close(ignored);
   }
 
   void commit(std::span<const Record> records) override {
-    atomically(site_, [&] {
+    const auto insert_all = [&] {
       for (const Record &record : records) insert(map_, record);
-    });
+    };
+    if constexpr (kIsOfFields<Map>)
+      atomically(site_, [&](Fields) { insert_all(); });
+    else
+      atomically(site_, insert_all);
   }
   std::uint64_t log_bytes() override { return logged(domain_, durability_).bytes; }
   std::uint64_t retries() const override { return aborts(site_); }
@@ -144,7 +148,7 @@ class ArraySession final : public Session {
   }
 
   void commit(std::span<const Record> records) override {
-    atomically(site_, [&] {
+    atomically(site_, [&](Fields) {
       for (const Record &record : records) {
         field<std::uint64_t> *const slot = words() + record.key % kSlots * kSlotWords;
         slot[0].store(record.key);

@@ -102,9 +102,9 @@ class SiteWorker final : public Worker {
       else
         while (!unless_locked(small_, [&] { workloads::transfer(words_, draw.words); })) sched_yield();
     } else if (draw.is_huge) {
-      atomically(huge_, [&] { workloads::add_one(words_, draw.first_page, run_.huge_pages, run_.huge_lines); });
+      atomically(huge_, [&](Fields) { workloads::add_one(words_, draw.first_page, run_.huge_pages, run_.huge_lines); });
     } else {
-      atomically(small_, [&] { workloads::transfer(words_, draw.words); });
+      atomically(small_, [&](Fields) { workloads::transfer(words_, draw.words); });
     }
   }
 
@@ -145,7 +145,7 @@ class SiteWorker final : public Worker {
   // False: the lock is held.
   template <class Body>
   [[nodiscard]] bool unless_locked(const Site &site, Body &&body) const {
-    return atomically(site, [&] {
+    return atomically(site, [&](Fields) {
       if (lock_->load() != 0) return false;
       body();
       return true;
@@ -164,10 +164,10 @@ class SiteWorker final : public Worker {
     while (!unless_locked(huge_, [&] { lock_->store(1); })) sched_yield();
     const std::uint64_t pages = std::max<std::uint64_t>(run_.portion / run_.huge_lines, 1);
     for (std::uint64_t done = 0; done < run_.huge_pages; done += pages)
-      atomically(huge_, [&] {
+      atomically(huge_, [&](Fields) {
         workloads::add_one(words_, draw.first_page + done, std::min(pages, run_.huge_pages - done), run_.huge_lines);
       });
-    atomically(huge_, [&] { lock_->store(0); });
+    atomically(huge_, [&](Fields) { lock_->store(0); });
     ++locked_;
   }
 

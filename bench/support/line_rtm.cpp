@@ -15,7 +15,7 @@ class SiteMemory {
   template <class T>
   using Field = FieldOf<T>;
 
-  SiteMemory(const std::string &folder, LineChoice choice, BodyKind body) {
+  SiteMemory(const std::string &folder, LineChoice choice) {
     DomainOptions options;
     options.levels = Levels::kHybrid;
     options.line = choice;
@@ -25,20 +25,27 @@ class SiteMemory {
     raw.size_bytes = raw.max_bytes = kLineMemoryBytes;
     raw.relocatable = true;  // three domains in one process
     segment_ = domain_.map("data", raw);
-    site_ = std::make_unique<Site>(domain_, "line", "", body);
+    site_ = std::make_unique<Site>(domain_, "line");
   }
+
+  static constexpr bool kIsPlain = std::is_same_v<Field<int>, PlainField<int>>;
 
   class Session : public LineOperations<Session> {
    public:
     explicit Session(const Site &site) : site_(site) {}
     template <class Body>
     [[gnu::always_inline]] auto update(const Body &body) {
-      return atomically(site_, body);
+      if constexpr (kIsPlain)
+        return atomically(site_, body);
+      else
+        return atomically(site_, [&](Fields) { return body(); });
     }
     template <class Body>
     [[gnu::always_inline]] auto query(const Body &body) {
-      if constexpr (kHasQueries) return tmh::query(site_, body);
-      return atomically(site_, body);
+      if constexpr (kHasQueries)
+        return tmh::query(site_, [&](Fields) { return body(); });
+      else
+        return update(body);
     }
     [[nodiscard]] static std::uint64_t aborts() { return 0; }
 
@@ -62,8 +69,7 @@ class SiteMemory {
 template <template <class> class FieldOf, bool kHasQueries>
 class Sites final : public LineContestant {
  public:
-  Sites(const char *name, const std::string &folder, LineChoice choice, BodyKind body)
-      : name_(name), memory_(folder, choice, body) {}
+  Sites(const char *name, const std::string &folder, LineChoice choice) : name_(name), memory_(folder, choice) {}
   [[nodiscard]] const char *name() const override { return name_; }
   LineOutcome run(const LineWork &work) override { return run_line_work(work, memory_); }
 
@@ -78,15 +84,13 @@ using InstrumentedField = tmh::field<T>;
 }  // namespace
 
 std::unique_ptr<LineContestant> make_line_sites(const std::string &folder) {
-  return std::make_unique<Sites<InstrumentedField, true>>("sites", folder, LineChoice::kSoftware,
-                                                          BodyKind::kInstrumented);
+  return std::make_unique<Sites<InstrumentedField, true>>("sites", folder, LineChoice::kSoftware);
 }
 
 std::unique_ptr<LineContestant> make_line_rtm(const std::string &folder, bool is_plain) {
   if (!line::detect_rtm().is_usable) return nullptr;
-  if (is_plain) return std::make_unique<Sites<PlainField, false>>("rtm", folder, LineChoice::kRtm, BodyKind::kPlain);
-  return std::make_unique<Sites<InstrumentedField, false>>("rtm-fields", folder, LineChoice::kRtm,
-                                                           BodyKind::kInstrumented);
+  if (is_plain) return std::make_unique<Sites<PlainField, false>>("rtm", folder, LineChoice::kRtm);
+  return std::make_unique<Sites<InstrumentedField, false>>("rtm-fields", folder, LineChoice::kRtm);
 }
 
 }  // namespace tmh::bench

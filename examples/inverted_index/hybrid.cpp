@@ -138,7 +138,7 @@ class HybridWorker {
  private:
   // file + 1, 0: none is left. A worker in the place of a killed one finds the file that that one held.
   std::uint64_t claim(bool is_done) {
-    return tmh::atomically(sites_[kClaim], [&] {
+    return tmh::atomically(sites_[kClaim], [&] {  // plain: claims are no fields
       std::uint64_t &held = tables_.claims->held[slot_];
       if (is_done) held = 0;
       if (held == 0 && tables_.claims->next_file < documents_.size()) held = ++tables_.claims->next_file;
@@ -154,18 +154,18 @@ class HybridWorker {
 
     FileProgress &progress = tables_.progress[file];
     const std::uint64_t done_before =
-        tmh::atomically(sites_[kCount], [&] { return std::uint64_t{progress.words_done}; });
+        tmh::atomically(sites_[kCount], [&](tmh::Fields) { return std::uint64_t{progress.words_done}; });
     std::uint64_t number = 0;
     for (const auto &each : counts) {
       if (++number <= done_before) continue;
-      tmh::atomically(sites_[kCount], [&] {
+      tmh::atomically(sites_[kCount], [&](tmh::Fields) {
         tables_.words.entry(each.first).occurrences += each.second;
         progress.words_done = number;
       });
       board_->words_done.fetch_add(1, std::memory_order_relaxed);  // for the kills only
       if (number % kWordsPerTelling == 0) tell();
     }
-    tmh::atomically(sites_[kMerge], [&] {
+    tmh::atomically(sites_[kMerge], [&](tmh::Fields) {
       if (progress.is_merged != 0) return;
       for (const auto &each : counts) ++tables_.words.entry(each.first).files;
       progress.is_merged = 1;

@@ -21,7 +21,7 @@ class Mixed final : public Workload {
       : Workload(domain, plan, plan.size * tmh::kPageBytes),
         huge_pages_(std::min(plan.size, kHugePagesMax)),
         choice_(word_count(), plan.skew),
-        huge_site_(domain, "mixed, huge", plan.escalation, tmh::BodyKind::kInstrumented) {}
+        huge_site_(domain, "mixed, huge", plan.escalation) {}
   [[nodiscard]] std::unique_ptr<Worker> make_worker(unsigned index) override {
     return std::make_unique<User>(*this, index);
   }

@@ -35,7 +35,7 @@ class Keys final : public Workload {
       const std::uint64_t key = 1 + keys_.choice_.next(random_), dice = random_.below(200);
       Set set = keys_.set();
       if (dice < 2 * static_cast<std::uint64_t>(keys_.plan_.read_percent)) {
-        (void)tmh::atomically(keys_.site_, [&] { return set.contains(key); });
+        (void)tmh::atomically(keys_.site_, [&](tmh::Fields) { return set.contains(key); });
         return;
       }
       const auto sum = static_cast<std::int64_t>(key);

@@ -71,7 +71,7 @@ Workload::Workload(const tmh::Domain &domain, const Plan &plan, std::uint64_t co
       plan_(plan),
       bytes_(kContentAt + (content_bytes + tmh::kPageBytes - 1) / tmh::kPageBytes * tmh::kPageBytes),
       segment_(domain.map("run.db", options(content_bytes))),
-      site_(domain, plan.workload->name, plan.escalation, tmh::BodyKind::kInstrumented) {}
+      site_(domain, plan.workload->name, plan.escalation) {}
 
 Workload::Header &Workload::header() const noexcept { return *reinterpret_cast<Header *>(segment_.data()); }
 std::byte *Workload::content() const noexcept { return segment_.data() + kContentAt; }

@@ -83,13 +83,13 @@ class Worker {
 
  protected:
   Worker(Tally &tally, std::uint64_t seed) : tally_(tally), random_(seed) {}
-  // One updating instance, with its note in the tally. Body returns what it adds to (grown, sum).
+  // One updating instance of fields, with its note in the tally. Body returns what it adds to (grown, sum).
   struct Change {
     std::int64_t grown = 0, sum = 0;
   };
   template <class Body>
   void update(const tmh::Site &site, Body &&body) {
-    tmh::atomically(site, [&] {
+    tmh::atomically(site, [&](tmh::Fields) {
       const Change change = body();
       ++tally_.updates;
       if (change.grown != 0) tally_.grown += change.grown;
@@ -140,7 +140,8 @@ class Workload {
   // Of more than an instance of level 1 should touch.
   template <class Body>
   static auto read_much(const tmh::Site &site, const Plan &plan, Body &&body) {
-    return plan.whole_reads_at_lines ? tmh::atomically(site, body) : tmh::query(site, body);
+    const auto read = [&](tmh::Fields) { return body(); };
+    return plan.whole_reads_at_lines ? tmh::atomically(site, read) : tmh::query(site, read);
   }
 
   const tmh::Domain domain_;

@@ -71,7 +71,7 @@ class Ycsb final : public Workload {
       const std::uint64_t number = table_.draw(random_);
       if (!reads) return change(table_.at(number), table_.letter_ == 'f');
       if (table_.letter_ == 'e') return scan(number);
-      const bool is_whole = tmh::atomically(table_.site_, [&] { return read_all(table_.at(number)); });
+      const bool is_whole = tmh::atomically(table_.site_, [&](tmh::Fields) { return read_all(table_.at(number)); });
       if (!is_whole) throw Broken("ycsb: a read saw parts of two updates");
     }
 

@@ -1,6 +1,8 @@
 // include/tmh/field.hpp -- tmh::field<T>: a member of a shared structure whose loads and stores go through the running instance.
 // Shape:     exactly a T. In an instance of level 1 (software lines) each access goes through it; otherwise, when pages or RTM run the
 //            instance or none runs, an access is a plain one, after one predictable branch. So one body runs at every level.
+//            A site's body that takes tmh::Fields promises to reach shared memory through fields only
+//            (tmh/site.hpp); in a plain body a field is a plain T.
 // Invariant: sizeof and alignment are T's size: a field never straddles two lines.
 // Caveat:    (1) Copying a field copies nothing by accident: the copy constructor is deleted; `T value = object.field` loads, and
 //            `a.field = b.field` loads and stores. Structures of fields can therefore not be copied by memcpy or by default. (2) A field

@@ -78,14 +78,21 @@ class SiteProfile {
   SiteProfile(const SiteProfile &) = delete;
   SiteProfile &operator=(const SiteProfile &) = delete;
 
-  // As tmh::atomically(site, body).
+  // As tmh::atomically(site, body), with an instrumented body or a plain one.
   template <class Body>
-  auto atomically(Body &&body) -> std::invoke_result_t<Body &> {
+  auto atomically(Body &&body) -> tmh::detail::SiteBodyResult<Body> {
     Stretch stretch(*this);
-    return tmh::atomically(site_, [&]() -> std::invoke_result_t<Body &> {
-      stretch.at_pages = site_.domain().depth() != 0;
-      return body();
-    });
+    if constexpr (tmh::detail::kKindOfBody<Body> == tmh::detail::BodyKind::kInstrumented) {
+      return tmh::atomically(site_, [&](Fields fields) -> tmh::detail::SiteBodyResult<Body> {
+        stretch.at_pages = site_.domain().depth() != 0;
+        return body(fields);
+      });
+    } else {
+      return tmh::atomically(site_, [&]() -> tmh::detail::SiteBodyResult<Body> {
+        stretch.at_pages = site_.domain().depth() != 0;
+        return body();
+      });
+    }
   }
 
   [[nodiscard]] LevelCost at_lines() const;

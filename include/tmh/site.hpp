@@ -1,7 +1,15 @@
 // include/tmh/site.hpp -- sites: places in a program whose instances run at level 1 while they are small, and at level 2 when they are not.
-// Shape:     in a hybrid domain (DomainOptions::levels) a site's body is instrumented: it reaches shared memory through tmh::field<T> only.
-//            The same body then runs at either level. Or it is plain (BodyKind::kPlain): level 1 is then RTM, where the machine has it, and
-//            nothing elsewhere. In a page domain every site runs at level 2, and its body is plain unless it says otherwise.
+// Shape:     the program says what each body is, by what the body takes:
+//              atomically(site, [&](tmh::Fields) { ... });  // instrumented: through tmh::field<T>
+//              atomically(site, [&] { ... });               // plain: loads and stores as it likes
+//            The compiler decides by it. No variable of the environment, no level of the domain and
+//            no other process changes it: a plain body commits all that it stores, wherever it runs.
+//            In a hybrid domain (DomainOptions::levels) an instrumented body runs at either level.
+//            A plain body runs at level 1 where the machine has RTM, and at level 2 elsewhere. In a
+//            page domain every body runs at level 2.
+// Nesting:   a plain body inside an instrumented one sends the outermost instance to level 2, and
+//            there to the process's view. An instrumented body inside a plain one runs in it. In RTM
+//            both run as they are.
 // RTM:       a body between XBEGIN and XEND runs as it is, with two differences: an aborted attempt leaves no trace in locals either, and what
 //            enters the kernel (or waits) aborts it, so that it runs at level 2. Allocation in a heap segment runs inside, until that must grow.
 // Sharing:   a Site is one process's; any number of its threads use it at once. At level 1 their instances run in parallel. At level 2 so do
@@ -55,10 +63,23 @@ struct SiteReport {
   std::uint64_t hardware_pages = 0;     // pages that these opened
 };
 
-// How a site's body reaches shared memory.
-enum class BodyKind : std::uint8_t {
-  kInstrumented = 1,  // through tmh::field<T> only, until it calls the library for something else (allocation)
-  kPlain = 2,         // by loads and stores
+namespace detail {
+// Only the library makes one.
+class FieldsKey {
+  friend class Attempts;
+  // NOLINTNEXTLINE(modernize-use-equals-default): a defaulted one lets `{}` make a key elsewhere
+  constexpr FieldsKey() noexcept {}
+};
+}  // namespace detail
+
+// The promise of an instrumented body: it reaches shared memory through tmh::field<T> only, until it
+// calls the library for something else (allocation, a plain instance inside). An instrumented body
+// takes it as its parameter. Only the library makes one; it is empty and costs nothing. The body may
+// pass it on: a function that is right in instrumented bodies alone demands it as a parameter, and a
+// plain body, which has none, cannot call that function.
+class Fields {
+ public:
+  explicit constexpr Fields(detail::FieldsKey) noexcept {}
 };
 
 namespace detail {
@@ -68,10 +89,8 @@ class Attempts;
 
 class Site {
  public:
-  // escalation: a specification (see Escalation); empty: the domain's. body: unset: instrumented in a hybrid domain, plain in a page domain.
-  // Errors: kBadLevels, kBadArgument, kNotInitialized.
-  explicit Site(const Domain &domain, std::string_view name = {}, std::string_view escalation = {},
-                BodyKind body = BodyKind{});
+  // escalation: a specification (see Escalation); empty: the domain's. Errors: kBadLevels, kNotInitialized.
+  explicit Site(const Domain &domain, std::string_view name = {}, std::string_view escalation = {});
   [[nodiscard]] SiteReport report() const;
   [[nodiscard]] const Domain &domain() const noexcept { return domain_; }
 
@@ -83,12 +102,26 @@ class Site {
 
 namespace detail {
 
+// How a body reaches shared memory.
+enum class BodyKind : std::uint8_t {
+  kPlain,         // by loads and stores
+  kInstrumented,  // it takes Fields
+};
+template <class Body>
+inline constexpr BodyKind kKindOfBody =
+    std::is_invocable_v<Body &, Fields> ? BodyKind::kInstrumented : BodyKind::kPlain;
+// What the body of a site's instance returns.
+template <class Body>
+using SiteBodyResult =
+    typename std::conditional_t<kKindOfBody<Body> == BodyKind::kInstrumented, std::invoke_result<Body &, Fields>,
+                                std::invoke_result<Body &>>::type;
+
 // One instance of a site: its attempts until one commits. A query has a second one only when a thread's view would not do.
 class Attempts {
  public:
   enum class Kind : std::uint8_t { kUpdate, kQuery };
-  explicit Attempts(const Site &site, Kind kind = Kind::kUpdate, Durability durability = {}) noexcept
-      : site_(site), kind_(kind), durability_(durability) {}
+  Attempts(const Site &site, Kind kind, BodyKind body, Durability durability) noexcept
+      : site_(site), kind_(kind), body_(body), durability_(durability) {}
   Attempts(const Attempts &) = delete;
   Attempts &operator=(const Attempts &) = delete;
   ~Attempts() {  // whatever has left the body, or kept it from beginning
@@ -101,6 +134,13 @@ class Attempts {
   // Another exception left the body and the instance is undone. False: that attempt never happened.
   [[nodiscard]] bool threw();
   void left_by_force() noexcept;  // pthread_exit() or pthread_cancel() leaves the body, and nothing stops it
+  template <class Body>
+  [[gnu::always_inline]] static SiteBodyResult<Body> run(Body &body) {
+    if constexpr (kKindOfBody<Body> == BodyKind::kInstrumented)
+      return body(Fields{FieldsKey{}});
+    else
+      return body();
+  }
 
  private:
   enum class RunsAt : std::uint8_t { kNothing, kLines, kPages, kOuter, kHardware };
@@ -132,6 +172,7 @@ class Attempts {
   void await_snapshot();
   const Site &site_;
   const Kind kind_;
+  const BodyKind body_;
   const Durability durability_;
   RunsAt runs_at_ = RunsAt::kNothing;
   bool is_inside_ = false;  // of level 1: unmap() and close() of other threads wait
@@ -153,17 +194,20 @@ class Attempts {
 
 template <class Body>
 TMH_CATCHES_FORCED_UNWINDING auto run_attempts(const Site &site, Attempts::Kind kind, Durability durability, Body &body)
-    -> std::invoke_result_t<Body &> {
-  using Result = BodyResult<Body>;
-  Attempts attempts(site, kind, durability);
+    -> SiteBodyResult<Body> {
+  static_assert(!(std::is_invocable_v<Body &> && std::is_invocable_v<Body &, Fields>),
+                "the body of a site's instance can be called with and without tmh::Fields, so it does not say whether "
+                "it is instrumented: let it take exactly (tmh::Fields) or exactly ()");
+  using Result = ObjectResult<SiteBodyResult<Body>>;
+  Attempts attempts(site, kind, kKindOfBody<Body>, durability);
   for (;;) {
     attempts.begin();
     try {
       if constexpr (std::is_void_v<Result>) {
-        body();
+        Attempts::run(body);
         if (attempts.end()) return;
       } else {
-        std::optional<Result> result(body());
+        std::optional<Result> result(Attempts::run(body));
         if (attempts.end()) return *std::move(result);
       }
     } catch (const LineAbort &) {
@@ -181,26 +225,29 @@ TMH_CATCHES_FORCED_UNWINDING auto run_attempts(const Site &site, Attempts::Kind 
 
 }  // namespace detail
 
-// As atomically(domain, body). Inside a running instance, of whatever level, it is subsumed.
+// As atomically(domain, body), with a body that takes tmh::Fields (it is instrumented) or nothing (it
+// is plain). One site may run both.
+// Inside a running instance, of whatever level, it is subsumed.
 // durability: of this instance's acknowledgement, as Domain::end(Durability); when it is subsumed it says nothing.
 // Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1; kTooManyParticipants: nor may it where 4,096 threads of the
 // domain have been at level 1 and have not ended; other sites' instances run at level 2 then. kLogFailed: committed, and perhaps not durable.
 template <class Body>
-auto atomically(const Site &site, Durability durability, Body &&body) -> std::invoke_result_t<Body &> {
+auto atomically(const Site &site, Durability durability, Body &&body) -> detail::SiteBodyResult<Body> {
   return detail::run_attempts(site, detail::Attempts::Kind::kUpdate, durability, body);
 }
 template <class Body>
-auto atomically(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
+auto atomically(const Site &site, Body &&body) -> detail::SiteBodyResult<Body> {
   return detail::run_attempts(site, detail::Attempts::Kind::kUpdate, Durability{}, body);
 }
 
-// As query(domain, body), on one snapshot. With an instrumented body it begins at level 1 in software, unless the site is `always`, and begins
+// As query(domain, body), on one snapshot; the body is instrumented or plain, as for atomically().
+// With an instrumented body it begins at level 1 in software, unless the site is `always`, and begins
 // again when somebody changes what it has read. The site's policy sends it to level 2, where a query cannot fail; so does, whatever the
 // policy, the eighth change, a page that level 2 does not give back at once, a read of more than about 1,024 lines, or a store. So the body
 // may run several times. At level 2 queries run in several threads at once when the body is instrumented.
 // RTM runs no queries.
 template <class Body>
-auto query(const Site &site, Body &&body) -> std::invoke_result_t<Body &> {
+auto query(const Site &site, Body &&body) -> detail::SiteBodyResult<Body> {
   return detail::run_attempts(site, detail::Attempts::Kind::kQuery, Durability{}, body);
 }
 

@@ -50,7 +50,7 @@ int main(int argc, char **argv) {
   Cell *const cell = segment.root<Cell>("cell");
 
   const tmh::Site low(domain, "low", "never");
-  tmh::atomically(low, [&] {
+  tmh::atomically(low, [&](tmh::Fields) {
     cell->value += 1;
     stop_at_lines(static_cast<tmh::line::SoftwareThread &>(*tmh::detail::line_access));
   });

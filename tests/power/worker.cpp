@@ -55,9 +55,9 @@ bool Worker::step() {
   return true;
 }
 
-// As atomically(site, how, body), with a note of each attempt.
+// As atomically(site, how, body) with an instrumented body, and a note of each attempt.
 bool Worker::update_at(const Site &site, Durability how) {
-  detail::Attempts attempts(site, detail::Attempts::Kind::kUpdate, how);
+  detail::Attempts attempts(site, detail::Attempts::Kind::kUpdate, detail::BodyKind::kInstrumented, how);
   for (;;) {
     attempts.begin();
     Effects effects;
@@ -238,10 +238,10 @@ void Worker::read_only() {
       g = tmh::atomically(domain, [&] { return read_g(); });
       break;
     case 2:
-      g = tmh::query(world_->own_site(), [&] { return read_g(); });
+      g = tmh::query(world_->own_site(), [&](tmh::Fields) { return read_g(); });
       break;
     default:
-      g = tmh::atomically(world_->own_site(), [&] { return read_g(); });
+      g = tmh::atomically(world_->own_site(), [&](tmh::Fields) { return read_g(); });
   }
   if (domain.durability() == Durability::kStrict) journal_->note(Note::kDurableUpTo, g);
 }

@@ -23,8 +23,8 @@ World::World(const std::string &folder, const DomainOptions &options, bool all)
     static_cast<void>(raw(segment));
   heap_ = domain_.map("heap", {.size_bytes = 1u << 20, .max_bytes = 16u << 20});
   lists_ = heap_.root<Lists>("lists");
-  own_site_.emplace(domain_, "own", std::string(), BodyKind::kInstrumented);
-  page_site_.emplace(domain_, "pages", "always", BodyKind::kInstrumented);
+  own_site_.emplace(domain_, "own");
+  page_site_.emplace(domain_, "pages", "always");
   if (options.levels == Levels::kHybrid) line_site_.emplace(domain_, "small", "on-capacity");
 }
 

@@ -14,9 +14,9 @@ Board::Board(const std::string &folder, const DomainOptions &options)
       line_site_(domain_, "lines", "on-capacity"),
       adaptive_site_(domain_, "adaptive", "adaptive"),
       only_lines_site_(domain_, "only lines", "never"),
-      page_site_(domain_, "pages", "always", BodyKind::kInstrumented),
-      default_site_(domain_, "default", {}, BodyKind::kInstrumented),
-      plain_site_(domain_, "plain", "adaptive", BodyKind::kPlain) {
+      page_site_(domain_, "pages", "always"),
+      default_site_(domain_, "default"),
+      plain_site_(domain_, "plain", "adaptive") {
   SegmentOptions segment;
   segment.layout = Layout::kRaw;
   segment.size_bytes = (kPages + 1) / 2 * kPageBytes;

@@ -153,11 +153,15 @@ class Player {
   bool uses_plain_site_ = false, avoids_pages_ = false;
 };
 
-// As atomically(site, body) or query(site, body), until it commits or gives up; each attempt is recorded from before its begin.
+// As atomically(site, body) or query(site, body), until it commits or gives up; each attempt is
+// recorded from before its begin. The body is plain at plain_site(), and instrumented elsewhere.
 template <class Body>
 Status Player::attempt_at(const Site &site, history::Kind kind, const Body &body) {
   using Kind = tmh::detail::Attempts::Kind;
-  tmh::detail::Attempts attempts(site, kind == history::Kind::kQuery ? Kind::kQuery : Kind::kUpdate, durability_);
+  using BodyKind = tmh::detail::BodyKind;
+  tmh::detail::Attempts attempts(site, kind == history::Kind::kQuery ? Kind::kQuery : Kind::kUpdate,
+                                 &site == &board_.plain_site() ? BodyKind::kPlain : BodyKind::kInstrumented,
+                                 durability_);
   for (std::uint32_t attempt = 0;; ++attempt) {
     lane_.begin(kind, attempt);
     attempts.begin();

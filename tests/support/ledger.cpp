@@ -7,6 +7,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include <tmh/site.hpp>
+
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/line_domain.h"
 #include "platform/probes.h"
@@ -332,8 +334,10 @@ Bookkeeper::Bookkeeper(Ledger &ledger, const Domain &domain, std::uint32_t proce
   account_.process = process;
   account_.slot = impl->slot();
   account_.context = thread_ == nullptr ? Account::kNoContext : thread_->context_number();
-  account_.is_hardware =
-      thread_ != nullptr && impl->line_kind(false) == tmh::detail::DomainImpl::LineKind::kHardware ? 1 : 0;
+  account_.is_hardware = thread_ != nullptr && impl->line_kind(tmh::detail::BodyKind::kInstrumented) ==
+                                                   tmh::detail::DomainImpl::LineKind::kHardware
+                             ? 1
+                             : 0;
   account_.opened = Tally{};
   account_.opened = counted();
   account_.statements[1] = Statement{};

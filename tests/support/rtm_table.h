@@ -50,9 +50,7 @@ struct RtmTable {
   [[nodiscard]] field<std::uint64_t> &shared(std::uint64_t page, std::uint64_t index = 0) const {
     return reinterpret_cast<field<std::uint64_t> &>(word(page, index));
   }
-  [[nodiscard]] Site plain_site(const std::string &escalation = {}) const {
-    return Site(domain, "plain", escalation, BodyKind::kPlain);
-  }
+  [[nodiscard]] Site plain_site(const std::string &escalation = {}) const { return Site(domain, "plain", escalation); }
   // At level 2.
   [[nodiscard]] std::uint64_t committed(std::uint64_t page, std::uint64_t index = 0) const {
     return query(domain, [&] { return word(page, index); });

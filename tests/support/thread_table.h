@@ -35,7 +35,7 @@ struct Table {
   Table(const std::string &folder, const DomainOptions &options)
       : domain(Domain::open(folder, options)),
         segment(domain.map("words.raw", words_options())),
-        site(domain, "pages", "always", BodyKind::kInstrumented) {}
+        site(domain, "pages", "always") {}
   [[nodiscard]] field<std::uint64_t> &word(std::uint64_t page, std::uint64_t index = 0) const {
     return reinterpret_cast<field<std::uint64_t> *>(segment.data())[page * kWordsPerPage + index];
   }

@@ -7,14 +7,16 @@
 
 namespace tmh::detail {
 
-template <class Body>
+template <class Result>
 struct ResultOf {
-  using Type = std::invoke_result_t<Body &>;
+  using Type = Result;
   static_assert(
-      !std::is_reference_v<Type>,
+      !std::is_reference_v<Result>,
       "the body of a transaction returns an object: what a reference names is read outside of the transaction");
 };
+template <class Result>
+using ObjectResult = typename ResultOf<Result>::Type;
 template <class Body>
-using BodyResult = typename ResultOf<Body>::Type;
+using BodyResult = ObjectResult<std::invoke_result_t<Body &>>;
 
 }  // namespace tmh::detail
