@@ -3,7 +3,8 @@
 
 Rules: (1) the formatter (mandoc, man or groff, whichever is there first) has nothing to say about a page; without any of them the test is
 skipped. (2) NAME, SEE ALSO and a DESCRIPTION are there, and NAME says what the file's name says. (3) a page of ours that SEE ALSO names
-exists. (4) every function of xac.h's durable part has a page, and tmh.1 documents every subcommand that tools/ has.
+exists. (4) every function of xac.h's durable part has a page. (5) tmh.1 documents every
+subcommand that tools/ has, in its DESCRIPTION, with every option in its SYNOPSIS.
 """
 import os
 import re
@@ -66,9 +67,13 @@ def check_complete(root):
     for name in re.findall(r'add_subcommand\("([\w-]+)"', tools):
         if name != "log" and not re.search(rf"^\.(?:It )?Cm {name}$", page, re.MULTILINE):
             problems.append(f"man/tmh.1: says nothing about {name}")
-    for option in re.findall(r'add_(?:option|flag|spec<\w+>)\((?:sub, )?"--([\w-]+)"', tools):
-        if f"Fl -{option}" not in page:
-            problems.append(f"man/tmh.1: says nothing about --{option}")
+    sections = dict(re.findall(r"^\.Sh ([A-Z ]+)\n(.*?)(?=^\.Sh |\Z)", page,
+                               re.MULTILINE | re.DOTALL))
+    for option in re.findall(r'add_\w+(?:<[\w:]+>)?\(\s*(?:sub, )?"--([\w-]+)', tools):
+        if not re.search(rf"-{option}\b(?!-)", sections.get("SYNOPSIS", "")):
+            problems.append(f"man/tmh.1: its SYNOPSIS lacks --{option}")
+    problems += [f"man/tmh.1: commands are described in {name}" for name, text in sections.items()
+                 if name != "DESCRIPTION" and re.search(r"^\.Ss ", text, re.MULTILINE)]
     return problems
 
 
