@@ -80,7 +80,7 @@ Errc DurableDomain::sync_data_files(Pace pace) noexcept {
   storage::DataSyncs &syncs = state().data_syncs;
   const storage::SegmentRecordV1 *const records = memory_.control().segments;
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
-    if (storage::state_of(records[i]) == 0 || memory_.file_of(i) != i) continue;
+    if (!storage::is_used(records[i]) || memory_.file_of(i) != i) continue;
     syncs.begin(storage::DataSyncer::kCheckpoint, i);
     const Errc error = sync_data_file(i, pace);
     syncs.end(storage::DataSyncer::kCheckpoint);
@@ -358,7 +358,7 @@ class LogCopies {
 // Those that are not there yet; all as long as their segments are now.
 Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
   for (storage::SegmentRecordV1 &record : memory_.control().segments) {
-    if (storage::state_of(record) == 0) continue;
+    if (!storage::is_used(record)) continue;
     if (!lies_inside(record.name))
       return fail(Errc::kBadArgument,
                   std::string(record.name) + ": a segment outside the folder cannot be copied into one");
@@ -370,7 +370,7 @@ Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
       if (const Errc error = copy_file(memory_.segment_path(record), to); error != Errc::kOk) return error;
       if (const Errc error = sync_folders(parent, folder); error != Errc::kOk) return error;
     }
-    const std::uint64_t size = std::max(record.size_bytes, ~record.size_check);
+    const std::uint64_t size = std::max(record.size_bytes, storage::promised_size(record));
     if (const Errc error = lengthen(to, record.offset_bytes + size); error != Errc::kOk) return error;
   }
   return Errc::kOk;

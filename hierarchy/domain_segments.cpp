@@ -148,7 +148,7 @@ Errc DomainImpl::check_overlap(const std::string &name, std::uint64_t offset, st
   struct stat mine {};
   const bool exists = stat(memory_->segment_path(wanted).c_str(), &mine) == 0;
   for (const storage::SegmentRecordV1 &record : memory_->control().segments) {
-    if (record.state == 0) continue;
+    if (!storage::is_used(record)) continue;
     if (offset >= record.offset_bytes + record.size_bytes || record.offset_bytes >= offset + size) continue;
     // Another path to the same file, too: two segments on the same bytes would not see each other's conflicts.
     struct stat theirs {};
@@ -163,7 +163,6 @@ Errc DomainImpl::check_overlap(const std::string &name, std::uint64_t offset, st
 
 // REQUIRES the folder lock.
 Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &options, std::uint32_t number) {
-  storage::ControlHeaderV1 &header = memory_->control().header;
   storage::SegmentRecordV1 record{};
   record.layout = static_cast<std::uint32_t>(options.layout);
   record.offset_bytes = options.offset_bytes;
@@ -183,12 +182,9 @@ Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &optio
   if (const Errc error = check_overlap(name, options.offset_bytes, size); error != Errc::kOk) return error;
   record.size_bytes = size;
   record.max_bytes = options.max_bytes != 0 ? options.max_bytes : std::max(kReserveDefault, size);
-  std::uint64_t behind = header.address_next;
   if (!options.relocatable) {
-    record.address = header.address_next;
-    // A page between two segments stays free, so that running over one's end is a fault and not the next segment's data.
-    behind = record.address + record.max_bytes + kPageBytes;
-    if (behind > (1ull << 47) - kPageBytes)
+    record.address = storage::next_address(memory_->control());
+    if (record.address + record.max_bytes > (1ull << 47) - 2 * kPageBytes)
       return fail(Errc::kTooManySegments, "no address space left for another segment");
     // Before there is a record: it could never become relocatable.
     const Errc error = storage::Home::look_for_room(record.address, record.max_bytes);
@@ -197,11 +193,7 @@ Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &optio
   if (options.layout == Layout::kHeap) {
     if (const Errc error = settle_heap_file(path, record); error != Errc::kOk) return error;
   }
-  const std::uint64_t before = std::exchange(header.address_next, behind);
-  const Errc error = memory_->add_segment(number, record);
-  if (memory_->control().segments[number].state == 0)
-    header.address_next = before;  // nobody's: they are for the next one
-  return error;
+  return memory_->add_segment(number, record);
 }
 
 // REQUIRES the folder lock.
@@ -209,7 +201,7 @@ Errc DomainImpl::find_or_add(const std::string &name, const SegmentOptions &opti
   std::uint32_t free_number = storage::kSegmentsMax;
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = memory_->control().segments[i];
-    if (record.state == 0) {
+    if (!storage::is_used(record)) {
       free_number = std::min(free_number, i);
       continue;
     }

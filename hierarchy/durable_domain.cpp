@@ -109,8 +109,8 @@ Errc DurableDomain::open_checkpoint_file() noexcept {
   const storage::ControlFile &control = memory_.control();
   const Errc error = checkpoint_file_.open(memory_.folder(), control.header.domain_id);
   if (error != Errc::kLogMissing) return error;
-  const bool has_segments =
-      std::any_of(std::begin(control.segments), std::end(control.segments), [](const auto &s) { return s.state != 0; });
+  const bool has_segments = std::any_of(std::begin(control.segments), std::end(control.segments),
+                                        [](const auto &s) { return storage::is_used(s); });
   return has_segments ? error : create_files();
 }
 
@@ -320,7 +320,7 @@ bool DurableDomain::may_settle_doubts() const noexcept {
   for (std::uint32_t file = 0; file < storage::kSegmentsMax; ++file) {
     const std::uint32_t unknown = syncs.oldest_open(file);
     // Of a file in which no segment was ever made nobody has anything to sync.
-    if (unknown == 0 || storage::state_of(memory_.control().segments[file]) == 0) continue;
+    if (unknown == 0 || !storage::is_used(memory_.control().segments[file])) continue;
     const page::SegmentMemory &here = memory_.segment(file);
     if (!here.is_open.load(std::memory_order_acquire) || here.opened_at >= unknown) return false;
   }

@@ -204,7 +204,7 @@ std::vector<Part> check_domain(const std::string &folder) {
   // Nothing goes home before its record is durable: with no record behind the checkpoint, the data files hold what it says.
   const std::optional<Part> instead = unsettled(folder, log.has_value() && !log->is_at_checkpoint);
   for (const SegmentRecordV1 &segment : control->segments) {
-    if (segment.state == 0 || segment.layout != 1) continue;  // raw: the user's bytes, of which we know nothing
+    if (!storage::is_used(segment) || segment.layout != 1) continue;  // raw: the user's bytes, of which we know nothing
     Part part = instead.has_value() ? *instead : check_heap(folder, segment);
     if (!instead.has_value() && part.state == PartState::kDamaged)
       if (std::optional<Part> now = opened_since(folder, control->header.life); now.has_value()) part = std::move(*now);

@@ -69,7 +69,7 @@ bool is_live(const std::byte *record, bool is_elsewhere, LiveParticipant *out) {
 // In our copy, as the next open would in the file: a growth may have been cut short, or be going on.
 Errc settle_sizes(const std::string &folder, ControlFile *control, std::string *why) {
   for (storage::SegmentRecordV1 &record : control->segments) {
-    if (record.state == 0) continue;
+    if (!storage::is_used(record)) continue;
     const Errc error = storage::settle_size(&record, file_facts(segment_path(folder, record)).bytes, why);
     if (error != Errc::kOk) return error;
   }
@@ -112,7 +112,7 @@ std::unique_ptr<ControlFile> read_durable_control(const std::string &folder) {
 
 bool has_segments(const ControlFile &control) noexcept {
   return std::any_of(std::begin(control.segments), std::end(control.segments),
-                     [](const auto &s) { return s.state != 0; });
+                     [](const auto &s) { return storage::is_used(s); });
 }
 
 namespace {

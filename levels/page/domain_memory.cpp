@@ -117,7 +117,7 @@ Errc DomainMemory::tell_life(bool is_lived_in) noexcept {
 // REQUIRES the folder lock: nobody is growing a segment.
 Errc DomainMemory::settle_sizes() noexcept {
   for (storage::SegmentRecordV1 &record : control_->segments) {
-    if (record.state == 0 || record.size_check == ~record.size_bytes) continue;
+    if (!storage::is_used(record) || storage::promised_size(record) == record.size_bytes) continue;
     struct stat info {};
     const bool exists = stat(segment_path(record).c_str(), &info) == 0;
     // Whoever promised may have died before it was on disk; others may be here and use the size at once.
@@ -205,7 +205,7 @@ std::uint32_t DomainMemory::file_of(std::uint32_t segment, const storage::Segmen
   const bool exists = segment > 0 && stat(segment_path(record).c_str(), &mine) == 0;
   for (std::uint32_t i = 0; i < segment; ++i) {
     const storage::SegmentRecordV1 &other = control_->segments[i];
-    if (storage::state_of(other) == 0) continue;
+    if (!storage::is_used(other)) continue;
     if (std::strcmp(other.name, record.name) == 0) return i;
     struct stat theirs {};
     if (exists && stat(segment_path(other).c_str(), &theirs) == 0 && theirs.st_dev == mine.st_dev &&
@@ -228,7 +228,7 @@ Errc DomainMemory::sync_data(storage::Home *home, std::uint32_t file) noexcept {
 Errc DomainMemory::make_sizes_durable() noexcept {
   std::array<std::uint64_t, storage::kSegmentsMax> now{};  // before the sync
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
-    if (storage::state_of(control_->segments[i]) == 1) now[i] = segment_size(i).load(std::memory_order_acquire);
+    if (storage::is_used(control_->segments[i])) now[i] = segment_size(i).load(std::memory_order_acquire);
   }
   if (const Errc error = sync_control(control_, sizeof *control_); error != Errc::kOk) return error;
   // relaxed: another thread's older look may win, which costs a sync more
@@ -274,7 +274,7 @@ Errc DomainMemory::open_segments() noexcept {
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = control_->segments[i];
     SegmentMemory &memory = segments_[i];
-    if (storage::state_of(record) == 0 || memory.is_open.load(std::memory_order_relaxed)) continue;
+    if (!storage::is_used(record) || memory.is_open.load(std::memory_order_relaxed)) continue;
     const std::uint64_t size = segment_size(i).load(std::memory_order_acquire);
     if (const Errc error = memory.home.open(segment_path(record), record.offset_bytes, size, record.max_bytes, false);
         error != Errc::kOk)
@@ -341,13 +341,14 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
       if (error != Errc::kOk) return error;
     }
   }
-  // address_next before the record: one that reaches beyond it would be refused.
-  if (const Errc error = sync_control(&control_->header, 512); error != Errc::kOk) return error;
+  storage::SegmentRecordV1 *const entry = &control_->segments[number];
+  storage::begin_record(entry);
+  if (const Errc error = sync_control(entry, sizeof *entry); error != Errc::kOk) return error;
   storage::SegmentRecordV1 sealed = record;
-  sealed.state = 1;
-  sealed.size_check = ~record.size_bytes;
+  sealed.state = static_cast<std::uint32_t>(storage::RecordState::kUsed);
   storage::seal(&sealed);
-  storage::store_record(&control_->segments[number], sealed);
+  storage::store_size(&sealed, record.size_bytes);
+  storage::store_record(entry, sealed);
   if (const Errc error = tell_of_segment(number); error != Errc::kOk) return error;
   return open_segments();
 }

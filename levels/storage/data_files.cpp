@@ -27,7 +27,7 @@ DataFiles::DataFiles(std::string folder, const ControlFile &control, bool may_gr
     : folder_(std::move(folder)), control_(control), targets_(kSegmentsMax) {
   for (std::size_t i = 0; i < kSegmentsMax; ++i) {
     const SegmentRecordV1 &record = control.segments[i];
-    if (record.state == 0) continue;
+    if (!is_used(record)) continue;
     targets_[i].page_count = record.size_bytes / kPageBytes;
     targets_[i].page_limit = (may_grow ? record.max_bytes : record.size_bytes) / kPageBytes;
     targets_[i].offset_bytes = record.offset_bytes;

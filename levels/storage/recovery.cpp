@@ -255,7 +255,7 @@ Errc Recovery::note_cut(const RecordView &record) {
 Errc Recovery::no_such_page(const RecordView &record, PageId page) const {
   const std::uint64_t segment = segment_number(page);
   const std::string at = "LSN " + std::to_string(record.header.lsn) + ": ";
-  if (options_.grow != nullptr && segment < kSegmentsMax && control_.segments[segment].state == 0)
+  if (options_.grow != nullptr && segment < kSegmentsMax && !is_used(control_.segments[segment]))
     return fail(Errc::kBadArgument, at + "segment " + std::to_string(segment) +
                                         " was made after this backup, which can be brought to earlier moments only");
   return fail(Errc::kLogDamaged, at + "page " + std::to_string(static_cast<std::uint64_t>(page_index(page))) +
@@ -328,7 +328,7 @@ Errc Recovery::grow_segments() const {
 Errc Recovery::grow_heaps() const {
   for (std::uint32_t i = 0; options_.grow != nullptr && i < kSegmentsMax; ++i) {
     const SegmentRecordV1 &record = control_.segments[i];
-    if (record.state == 0 || record.layout != static_cast<std::uint32_t>(Layout::kHeap)) continue;
+    if (!is_used(record) || record.layout != static_cast<std::uint32_t>(Layout::kHeap)) continue;
     DiskFile file;
     MapHeaderV1 map{};
     std::size_t got = 0;
