@@ -73,8 +73,16 @@ bool all_zero(const std::byte *bytes, std::size_t count) noexcept {
   return std::all_of(bytes, bytes + count, [](std::byte b) { return b == std::byte{0}; });
 }
 
-// Written, not stored to a mapping: that would be SIGBUS on a full disk.
-Errc write_empty_heap(const std::string &path, std::uint64_t size_bytes) {
+// Through the open file: somebody else may have put a link under its name. A group of which this
+// user is no member stays as it is for new files.
+Errc adopt_owner(const platform::DiskFile &file, const struct stat &model) {
+  (void)!fchown(file.fd(), model.st_uid, model.st_gid);
+  return fchmod(file.fd(), model.st_mode & 07777) == 0 ? Errc::kOk : platform::fail_errno(Errc::kIo, file.path());
+}
+
+// Written, not stored to a mapping: that would be SIGBUS on a full disk. model: the file that has
+// owner and mode for it, if there is one.
+Errc write_empty_heap(const std::string &path, std::uint64_t size_bytes, const struct stat *model) {
   struct alignas(kPageBytes) Image {
     std::array<std::byte, kHeapBytesMin> bytes;  // what is not zero in a heap of any size
   };
@@ -89,6 +97,8 @@ Errc write_empty_heap(const std::string &path, std::uint64_t size_bytes) {
     if (const Errc error = file.write(at, page, kPageBytes); error != Errc::kOk) return error;
   }
   if (const Errc error = file.truncate(size_bytes); error != Errc::kOk) return error;
+  if (model != nullptr)
+    if (const Errc error = adopt_owner(file, *model); error != Errc::kOk) return error;
   return file.sync();
 }
 
@@ -229,7 +239,9 @@ Errc DomainImpl::settle_heap_file(const std::string &path, const storage::Segmen
   alignas(kPageBytes) std::array<std::byte, kPageBytes> first{};  // what lies behind the file's end will be zeros
   platform::FileDescriptor file;
   if (exists) {
-    if (const Errc error = platform::open_regular(path, O_RDONLY, &file); error != Errc::kOk) return error;
+    if (const Errc error = platform::open_regular(path, O_RDONLY, platform::FileRole::kSegment, &file);
+        error != Errc::kOk)
+      return error;
     if (pread(file.get(), first.data(), first.size(), static_cast<off_t>(record.offset_bytes)) < 0)
       return platform::fail_errno(Errc::kIo, path);
   }
@@ -257,12 +269,7 @@ Errc DomainImpl::make_heap_file(const std::string &path, std::uint64_t size_byte
   // A name that no segment can have, and that is nobody else's.
   const std::string temporary = target.substr(0, name_at) + "tmh.new." + target.substr(name_at);
   if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
-  Errc error = write_empty_heap(temporary, size_bytes);
-  if (error == Errc::kOk && empty != nullptr) {
-    // A group of which this user is no member stays as it is for new files.
-    (void)!chown(temporary.c_str(), empty->st_uid, empty->st_gid);
-    if (chmod(temporary.c_str(), empty->st_mode & 07777) != 0) error = platform::fail_errno(Errc::kIo, temporary);
-  }
+  Errc error = write_empty_heap(temporary, size_bytes, empty);
   if (error == Errc::kOk) error = platform::disk_rename(temporary, target);
   if (error != Errc::kOk) (void)unlink(temporary.c_str());
   return error;

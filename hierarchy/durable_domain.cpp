@@ -195,7 +195,7 @@ Errc DurableDomain::salvage() noexcept {
 
 Errc DurableDomain::salvage_log() noexcept {
   page::DurableLog dead(memory_, 0, platform::lock_tag(0, 0), GroupCommit{});
-  if (::access((memory_.folder() + "/tmh.line.state").c_str(), F_OK) != 0) return dead.write_alone();
+  if (!platform::has_entry(memory_.folder() + "/tmh.line.state")) return dead.write_alone();
   line::LineMemory lines;
   bool found = false;
   if (const Errc error = lines.open(memory_.folder(), &found); error != Errc::kOk) return error;

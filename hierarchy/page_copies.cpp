@@ -43,7 +43,8 @@ class PageCopies {
     if (const Errc error = home_.open(memory_.home_path(segment_), platform::DiskFile::Mode::kRead); error != Errc::kOk)
       return error;
     platform::read_without_readahead(home_.fd());
-    return file_.open(memory_.segment_path(record()), platform::DiskFile::Mode::kReadWrite);
+    return file_.open(memory_.segment_path(record()), platform::DiskFile::Mode::kReadWrite,
+                      platform::FileRole::kSegment);
   }
   // Of pages 64 * first up to 64 * end: those that bits_of(i) says of pages 64 * i and following.
   template <class BitsOf>

@@ -115,6 +115,8 @@ const char *message(Errc code) noexcept {
       return "RTM was demanded and does not work here";
     case Errc::kNothingRead:
       return "an instance that has read nothing cannot wait for a change";
+    case Errc::kForeignFile:
+      return "a domain's own files are regular files with one name, of users who may write its folder";
   }
   return "unknown tmh error code";
 }

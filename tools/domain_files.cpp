@@ -43,7 +43,8 @@ std::string read_regular(const std::string &path, std::uint64_t bytes_max) {
 using StateBytes = std::array<std::byte, sizeof(page::DomainState)>;
 
 bool read_state_of_this_boot(const std::string &folder, StateBytes *state) noexcept {
-  const FileDescriptor fd(::open((folder + "/tmh.state").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  FileDescriptor fd;
+  (void)platform::open_regular(folder + "/tmh.state", O_RDONLY, platform::FileRole::kOwn, &fd);
   const platform::BootId boot = platform::this_boot();
   return fd && pread(fd.get(), state->data(), state->size(), 0) == static_cast<ssize_t>(state->size()) &&
          std::memcmp(state->data() + offsetof(page::DomainState, boot_id), boot.text, sizeof boot.text) == 0;
@@ -87,7 +88,7 @@ std::unique_ptr<ControlFile> read_control(const std::string &folder) {
   struct stat info {};
   if (stat(folder.c_str(), &info) != 0 && errno == ENOENT) refuse(Errc::kNotADomain, folder + ": no such folder");
   if (stat(folder.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) refuse(Errc::kNotADomain, folder + " is no folder");
-  if (stat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
+  if (lstat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
     refuse(Errc::kNotADomain, folder + " holds no tmh.control");
   for (int tries = 1;; ++tries) {
     const std::string bytes = read_regular(path, 2 * storage::kControlBytes);
@@ -121,7 +122,7 @@ CheckpointSlots read_slots(const std::string &folder, const ControlFile &control
   CheckpointSlots found;
   const std::string path = storage::checkpoint_path(folder);
   struct stat info {};
-  if (stat(path.c_str(), &info) != 0 && errno == ENOENT) return found;
+  if (lstat(path.c_str(), &info) != 0 && errno == ENOENT) return found;
   found.exists = true;
   const std::string bytes = read_regular(path, 1u << 20);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -181,8 +182,9 @@ std::vector<LiveParticipant> live_participants(const std::string &folder) {
   StateBytes state;
   if (!read_state_of_this_boot(folder, &state)) return live;
   const bool elsewhere = is_elsewhere(state.data());
-  const FileDescriptor fd(::open((folder + "/tmh.participants").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return live;
+  FileDescriptor fd;
+  if (platform::open_regular(folder + "/tmh.participants", O_RDONLY, platform::FileRole::kOwn, &fd) != Errc::kOk)
+    return live;
   constexpr std::size_t kRecord = sizeof(storage::Participant);
   std::vector<std::byte> block(128 * kRecord);
   constexpr off_t kEnd = static_cast<off_t>(storage::kParticipantsMax * kRecord);

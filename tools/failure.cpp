@@ -66,6 +66,7 @@ const char *errc_name(Errc code) noexcept {
     TMH_NAME(kNeedsPages);
     TMH_NAME(kRtmUnavailable);
     TMH_NAME(kNothingRead);
+    TMH_NAME(kForeignFile);
 #undef TMH_NAME
   }
   return "unknown";

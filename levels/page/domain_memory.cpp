@@ -62,10 +62,13 @@ Errc DomainMemory::read_durable(const std::string &folder, bool *is_durable) noe
 
 Errc DomainMemory::check_owner(const std::string &folder) noexcept {
   struct stat info {};
-  if (stat((folder + "/tmh.control").c_str(), &info) != 0 || info.st_uid == geteuid()) return Errc::kOk;
+  const bool is_there = lstat((folder + "/tmh.control").c_str(), &info) == 0;
+  if (!is_there || !S_ISREG(info.st_mode) || info.st_uid == geteuid()) return Errc::kOk;
   for (const char *name : {"/tmh.control", "/tmh.lock"}) {
     const std::string file = folder + name;
-    if (::access(file.c_str(), F_OK) != 0 || ::access(file.c_str(), R_OK | W_OK) == 0) continue;
+    struct stat entry {};
+    if (lstat(file.c_str(), &entry) != 0 || !S_ISREG(entry.st_mode) || ::access(file.c_str(), R_OK | W_OK) == 0)
+      continue;
     return fail(Errc::kWrongOwner, file + " belongs to user " + std::to_string(info.st_uid));
   }
   return Errc::kOk;
@@ -91,7 +94,7 @@ Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, s
 Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durability) noexcept {
   const std::string file = path("tmh.control");
   struct stat info {};
-  if (stat(file.c_str(), &info) != 0) {
+  if (lstat(file.c_str(), &info) != 0) {
     if (errno != ENOENT) return fail_errno(Errc::kIo, file);
     if (const Errc error = refuse_orphaned(); error != Errc::kOk) return error;
     is_new_ = true;

@@ -67,7 +67,9 @@ Errc DataFiles::open() noexcept {
 
 Errc DataFiles::open(Target *target, const SegmentRecordV1 &record) noexcept {
   const std::string path = data_file_path(folder_, record);
-  if (const Errc error = target->file.open(path, DiskFile::Mode::kReadWrite); error != Errc::kOk) return error;
+  if (const Errc error = target->file.open(path, DiskFile::Mode::kReadWrite, platform::FileRole::kSegment);
+      error != Errc::kOk)
+    return error;
   if (!target->file.is_whole(record.offset_bytes + record.size_bytes))
     return fail(Errc::kFileShrunk, path + " is shorter than its segment");
   const auto used = [](std::uint64_t word) { return word != 0; };

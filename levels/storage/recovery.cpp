@@ -243,7 +243,8 @@ Errc Recovery::note_cut(const RecordView &record) {
   const std::string own_path = log_file_path(folder_, file_of(record.header.lsn, log_.file_bytes));
   if (!is_first || !options_.was_in_use || ::access(own_path.c_str(), F_OK) != 0) return Errc::kOk;
   DiskFile own;
-  if (const Errc error = own.open(own_path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
+  if (const Errc error = own.open(own_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog); error != Errc::kOk)
+    return error;
   RecordHeaderV1 there{};
   std::size_t got = 0;
   if (const Errc error = own.read(record.header.lsn % log_.file_bytes, &there, sizeof there, &got); error != Errc::kOk)
@@ -332,7 +333,9 @@ Errc Recovery::grow_heaps() const {
     DiskFile file;
     MapHeaderV1 map{};
     std::size_t got = 0;
-    if (const Errc error = file.open(data_file_path(folder_, record), DiskFile::Mode::kRead); error != Errc::kOk)
+    if (const Errc error =
+            file.open(data_file_path(folder_, record), DiskFile::Mode::kRead, platform::FileRole::kSegment);
+        error != Errc::kOk)
       return error;
     const std::uint64_t at = record.offset_bytes + std::uint64_t{raw(kMapPage)} * kPageBytes;
     if (const Errc error = file.read(at, &map, sizeof map, &got); error != Errc::kOk) return error;
