@@ -287,6 +287,8 @@ Errc DomainImpl::recover(const std::string &folder, const RecoverOptions &option
     return fail(Errc::kNotADomain, folder + ": no such folder");
   if (lstat((folder + "/tmh.control").c_str(), &control) != 0) {
     if (errno != ENOENT && errno != ENOTDIR) return platform::fail_errno(Errc::kIo, folder + "/tmh.control");
+    if (errno == ENOENT)
+      if (const Errc error = storage::refuse_remains(folder); error != Errc::kOk) return error;
     return fail(Errc::kNotADomain, folder + " holds no tmh.control");
   }
   std::string resolved;

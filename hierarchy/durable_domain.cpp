@@ -65,7 +65,8 @@ Errc DurableDomain::create_files() noexcept {
   const Errc named = platform::sync_folder(memory_.folder() + "/..");
   if (named != Errc::kOk && named != Errc::kPermission)
     return named;  // a parent that we may not read is somebody else's to sync
-  // Syncs the folder, too.
+  // Before there is a log file: a log without its control file is refused for ever.
+  if (const Errc error = platform::sync_folder(memory_.folder()); error != Errc::kOk) return error;
   if (const Errc error = storage::create_log_file(memory_.folder(), log, 0); error != Errc::kOk) return error;
   CheckpointV1 first{};
   first.generation = 1;

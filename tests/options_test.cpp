@@ -405,7 +405,7 @@ TEST(Spelling, NullTargetIsABadArgument) {
   EXPECT_EQ(tmh::parse("none", static_cast<GroupCommit *>(nullptr)), Errc::kBadArgument);
 }
 
-constexpr int kErrcLast = static_cast<int>(Errc::kForeignFile);
+constexpr int kErrcLast = static_cast<int>(Errc::kControlMissing);
 
 TEST(ErrorCategory, EveryCodeHasOneSentenceOfItsOwn) {
   std::set<std::string> sentences;
@@ -434,6 +434,7 @@ TEST(ErrorCategory, NumbersAreFrozen) {  // a released value is never reused: th
   EXPECT_EQ(static_cast<int>(Errc::kRtmUnavailable), 50);
   EXPECT_EQ(static_cast<int>(Errc::kNothingRead), 51);
   EXPECT_EQ(static_cast<int>(Errc::kForeignFile), 52);
+  EXPECT_EQ(static_cast<int>(Errc::kControlMissing), 53);
 }
 
 TEST(ErrorCategory, CodesCompareWithErrcAndWithTheSystemsWords) {

@@ -88,8 +88,10 @@ std::unique_ptr<ControlFile> read_control(const std::string &folder) {
   struct stat info {};
   if (stat(folder.c_str(), &info) != 0 && errno == ENOENT) refuse(Errc::kNotADomain, folder + ": no such folder");
   if (stat(folder.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) refuse(Errc::kNotADomain, folder + " is no folder");
-  if (lstat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
+  if (lstat(path.c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    check(storage::refuse_remains(folder));
     refuse(Errc::kNotADomain, folder + " holds no tmh.control");
+  }
   for (int tries = 1;; ++tries) {
     const std::string bytes = read_regular(path, 2 * storage::kControlBytes);
     std::string why;

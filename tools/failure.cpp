@@ -67,6 +67,7 @@ const char *errc_name(Errc code) noexcept {
     TMH_NAME(kRtmUnavailable);
     TMH_NAME(kNothingRead);
     TMH_NAME(kForeignFile);
+    TMH_NAME(kControlMissing);
 #undef TMH_NAME
   }
   return "unknown";

@@ -65,6 +65,9 @@ enum class Errc : int {
   // A file that is the domain's own is a link, has a second name, is no regular file, or has an
   // owner who cannot have made it there. It is neither followed nor written to.
   kForeignFile = 52,
+  // The folder has files of a durable domain's log, and no tmh.control: no new domain is made
+  // beside them.
+  kControlMissing = 53,
 };
 
 // One clear sentence per code. Never null. Async-signal-safe.

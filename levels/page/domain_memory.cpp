@@ -97,6 +97,7 @@ Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durabi
   if (lstat(file.c_str(), &info) != 0) {
     if (errno != ENOENT) return fail_errno(Errc::kIo, file);
     if (const Errc error = refuse_orphaned(); error != Errc::kOk) return error;
+    if (const Errc error = storage::refuse_remains(folder_); error != Errc::kOk) return error;
     is_new_ = true;
     const auto made = storage::new_control(geteuid(), address_base, durability);
     remove_rebuildable_files();

@@ -9,8 +9,14 @@
 #include <cassert>
 #include <cstddef>
 #include <cstring>
+#include <new>
+#include <vector>
 
+#include "levels/storage/checkpoint_file.h"
 #include "levels/storage/crc32c.h"
+#include "levels/storage/log_files.h"
+#include "platform/failure.h"
+#include "platform/files.h"
 #include "platform/process.h"
 
 namespace tmh::storage {
@@ -227,6 +233,22 @@ Errc verify_control(const void *data, std::size_t bytes, std::string *why) {
     if (const Errc error = verify_segment(*file, number, why); error != Errc::kOk) return error;
   }
   return Errc::kOk;
+}
+
+Errc refuse_remains(const std::string &folder) noexcept try {
+  std::vector<std::uint64_t> logs;
+  if (const Errc error = list_log_files(folder, &logs); error != Errc::kOk) return error;
+  const bool has_checkpoint = platform::has_entry(checkpoint_path(folder));
+  if (logs.empty() && !has_checkpoint) return Errc::kOk;
+  std::string found = has_checkpoint ? "tmh.checkpoint" : "";
+  if (!logs.empty()) {
+    if (has_checkpoint) found += " and ";
+    found += log_file_name(logs.front());
+    if (logs.size() > 1) found += " to " + log_file_name(logs.back());
+  }
+  return platform::fail(Errc::kControlMissing, folder + " holds " + found);
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("what is in a folder without tmh.control");
 }
 
 std::unique_ptr<ControlFile> new_control(std::uint32_t owner_uid, std::uint64_t address_base,

@@ -143,6 +143,11 @@ inline void store_life(ControlHeaderV1 *header, std::uint64_t life) noexcept {
   std::atomic_ref<std::uint64_t>(header->life).store(life, std::memory_order_relaxed);
 }
 
+// A folder without tmh.control: does it hold what only a durable domain leaves, a checkpoint or log
+// files? A new domain there would hide what is in the log, and its own files would get their names.
+// kControlMissing: yes; the detail says what is there and how to go on. kIo.
+[[nodiscard]] Errc refuse_remains(const std::string &folder) noexcept;
+
 // Not on a stack: 68 KiB.
 [[nodiscard]] std::unique_ptr<ControlFile> new_control(std::uint32_t owner_uid, std::uint64_t address_base,
                                                        std::uint32_t durability = 0);
