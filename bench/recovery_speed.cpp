@@ -53,7 +53,7 @@ class CrashedFolder {
   CrashedFolder(std::string folder, const Options &options)
       : folder_(std::move(folder)), options_(options), control_(new_control(geteuid(), 1ull << 44)) {
     SegmentRecordV1 &record = control_->segments[0];
-    record.state = 1;
+    record.state = static_cast<std::uint32_t>(RecordState::kUsed);
     record.layout = 2;
     record.max_bytes = options.segment_pages * kPageBytes;
     std::memcpy(record.name, "data", 4);

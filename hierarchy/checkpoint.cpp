@@ -80,7 +80,7 @@ Errc DurableDomain::sync_data_files(Pace pace) noexcept {
   storage::DataSyncs &syncs = state().data_syncs;
   const storage::SegmentRecordV1 *const records = memory_.control().segments;
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
-    if (storage::state_of(records[i]) == 0 || memory_.file_of(i) != i) continue;
+    if (!storage::is_used(records[i]) || memory_.file_of(i) != i) continue;
     syncs.begin(storage::DataSyncer::kCheckpoint, i);
     const Errc error = sync_data_file(i, pace);
     syncs.end(storage::DataSyncer::kCheckpoint);
@@ -99,7 +99,9 @@ Errc DurableDomain::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
   };
   platform::DiskFile file;
   const std::string path = memory_.segment_path(memory_.control().segments[segment]);
-  if (const Errc error = file.open(path, platform::DiskFile::Mode::kRead); error != Errc::kOk) return error;
+  if (const Errc error = file.open(path, platform::DiskFile::Mode::kRead, platform::FileRole::kSegment);
+      error != Errc::kOk)
+    return error;
   const std::uint64_t deadline = platform::monotonic_ns() + kPatienceNs;
   for (;;) {
     const std::uint32_t unknown = syncs.oldest_unknown(segment);
@@ -256,12 +258,13 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
 
 namespace {
 // Data and holes; durable. The file may change meanwhile: see DurableDomain::copy_to().
-Errc copy_file(const std::string &from, const std::string &to) noexcept {
+Errc copy_file(const std::string &from, platform::FileRole role, const std::string &to) noexcept {
   platform::FileDescriptor in;
-  if (const Errc error = platform::open_regular(from, O_RDONLY, &in); error != Errc::kOk) return error;
-  const platform::FileDescriptor out = platform::keep_off_standard(
-      platform::FileDescriptor(::open(to.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660)));
-  if (!out) return platform::fail_errno(Errc::kIo, to);
+  if (const Errc error = platform::open_regular(from, O_RDONLY, role, &in); error != Errc::kOk) return error;
+  platform::FileDescriptor out;
+  if (const Errc error = platform::open_regular(to, O_RDWR | O_CREAT | O_EXCL, platform::FileRole::kOwn, &out);
+      error != Errc::kOk)
+    return error;
   struct stat info {};
   if (fstat(in.get(), &info) != 0 || ftruncate(out.get(), info.st_size) != 0)
     return platform::fail_errno(Errc::kIo, to);
@@ -273,7 +276,8 @@ Errc copy_file(const std::string &from, const std::string &to) noexcept {
 // What participants share now is not of the copy, should it be put in the place of this domain.
 Errc forget_life(const std::string &control) noexcept {
   platform::FileDescriptor file;
-  if (const Errc error = platform::open_regular(control, O_RDWR, &file); error != Errc::kOk) return error;
+  if (const Errc error = platform::open_regular(control, O_RDWR, platform::FileRole::kOwn, &file); error != Errc::kOk)
+    return error;
   constexpr std::uint64_t kNone = 0;
   constexpr auto kAt =
       static_cast<off_t>(offsetof(storage::ControlFile, header) + offsetof(storage::ControlHeaderV1, life));
@@ -296,7 +300,8 @@ Errc sync_folders(const std::filesystem::path &inner, const std::filesystem::pat
 
 Errc lengthen(const std::string &path, std::uint64_t bytes) noexcept {
   platform::FileDescriptor file;
-  if (const Errc error = platform::open_regular(path, O_RDWR, &file); error != Errc::kOk) return error;
+  if (const Errc error = platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &file); error != Errc::kOk)
+    return error;
   struct stat info {};
   if (fstat(file.get(), &info) != 0) return platform::fail_errno(Errc::kIo, path);
   if (static_cast<std::uint64_t>(info.st_size) >= bytes) return Errc::kOk;
@@ -330,7 +335,8 @@ class LogCopies {
     for (const std::uint64_t index : not_synced_) {
       platform::FileDescriptor file;
       const std::string path = storage::log_file_path(to_, index);
-      if (const Errc error = platform::open_regular(path, O_RDWR, &file); error != Errc::kOk) return error;
+      if (const Errc error = platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &file); error != Errc::kOk)
+        return error;
       if (const Errc error = platform::sync_file(file.get(), path); error != Errc::kOk) return error;
     }
     not_synced_.clear();
@@ -342,8 +348,9 @@ class LogCopies {
     if (first >= behind) return Errc::kOk;
     const std::string path = storage::log_file_path(to_, index);
     platform::FileDescriptor in, out;
-    Errc error = platform::open_regular(storage::log_file_path(from_, index), O_RDONLY, &in);
-    if (error == Errc::kOk) error = platform::open_regular(path, O_RDWR | O_CREAT, &out);
+    Errc error =
+        platform::open_regular(storage::log_file_path(from_, index), O_RDONLY, platform::FileRole::kOwnLog, &in);
+    if (error == Errc::kOk) error = platform::open_regular(path, O_RDWR | O_CREAT, platform::FileRole::kOwn, &out);
     if (error != Errc::kOk) return error;
     not_synced_.insert(index);
     return platform::copy_in_place(in.get(), first, behind - first, out.get(), path);
@@ -358,7 +365,7 @@ class LogCopies {
 // Those that are not there yet; all as long as their segments are now.
 Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
   for (storage::SegmentRecordV1 &record : memory_.control().segments) {
-    if (storage::state_of(record) == 0) continue;
+    if (!storage::is_used(record)) continue;
     if (!lies_inside(record.name))
       return fail(Errc::kBadArgument,
                   std::string(record.name) + ": a segment outside the folder cannot be copied into one");
@@ -367,10 +374,12 @@ Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
     std::error_code ignored;
     std::filesystem::create_directories(parent, ignored);
     if (::access(to.c_str(), F_OK) != 0) {
-      if (const Errc error = copy_file(memory_.segment_path(record), to); error != Errc::kOk) return error;
+      if (const Errc error = copy_file(memory_.segment_path(record), platform::FileRole::kSegment, to);
+          error != Errc::kOk)
+        return error;
       if (const Errc error = sync_folders(parent, folder); error != Errc::kOk) return error;
     }
-    const std::uint64_t size = std::max(record.size_bytes, ~record.size_check);
+    const std::uint64_t size = std::max(record.size_bytes, storage::promised_size(record));
     if (const Errc error = lengthen(to, record.offset_bytes + size); error != Errc::kOk) return error;
   }
   return Errc::kOk;
@@ -410,7 +419,9 @@ Errc DurableDomain::copy_to(const std::string &folder) noexcept {
   log_->unlock();
   if (error == Errc::kOk) error = log.sync();
   if (error != Errc::kOk) return error;
-  if (error = copy_file(memory_.folder() + "/tmh.control", folder + "/tmh.control"); error != Errc::kOk) return error;
+  if (error = copy_file(memory_.folder() + "/tmh.control", platform::FileRole::kOwn, folder + "/tmh.control");
+      error != Errc::kOk)
+    return error;
   if (error = forget_life(folder + "/tmh.control"); error != Errc::kOk) return error;
   storage::CheckpointFile made;
   return made.create(folder, start);

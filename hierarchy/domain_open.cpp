@@ -63,8 +63,7 @@ Errc resolve_folder(const std::string &folder, std::string *out) {
 
 // REQUIRES the folder lock.
 bool is_closed(const std::string &folder) {
-  return !page::DomainMemory::has_rebuildable_files(folder) &&
-         ::access((folder + "/tmh.line.state").c_str(), F_OK) != 0;
+  return !page::DomainMemory::has_rebuildable_files(folder) && !platform::has_entry(folder + "/tmh.line.state");
 }
 
 }  // namespace
@@ -287,8 +286,10 @@ Errc DomainImpl::recover(const std::string &folder, const RecoverOptions &option
   struct stat control {};
   if (stat(folder.c_str(), &control) != 0 && errno == ENOENT)
     return fail(Errc::kNotADomain, folder + ": no such folder");
-  if (stat((folder + "/tmh.control").c_str(), &control) != 0) {
+  if (lstat((folder + "/tmh.control").c_str(), &control) != 0) {
     if (errno != ENOENT && errno != ENOTDIR) return platform::fail_errno(Errc::kIo, folder + "/tmh.control");
+    if (errno == ENOENT)
+      if (const Errc error = storage::refuse_remains(folder); error != Errc::kOk) return error;
     return fail(Errc::kNotADomain, folder + " holds no tmh.control");
   }
   std::string resolved;

@@ -73,8 +73,16 @@ bool all_zero(const std::byte *bytes, std::size_t count) noexcept {
   return std::all_of(bytes, bytes + count, [](std::byte b) { return b == std::byte{0}; });
 }
 
-// Written, not stored to a mapping: that would be SIGBUS on a full disk.
-Errc write_empty_heap(const std::string &path, std::uint64_t size_bytes) {
+// Through the open file: somebody else may have put a link under its name. A group of which this
+// user is no member stays as it is for new files.
+Errc adopt_owner(const platform::DiskFile &file, const struct stat &model) {
+  (void)!fchown(file.fd(), model.st_uid, model.st_gid);
+  return fchmod(file.fd(), model.st_mode & 07777) == 0 ? Errc::kOk : platform::fail_errno(Errc::kIo, file.path());
+}
+
+// Written, not stored to a mapping: that would be SIGBUS on a full disk. model: the file that has
+// owner and mode for it, if there is one.
+Errc write_empty_heap(const std::string &path, std::uint64_t size_bytes, const struct stat *model) {
   struct alignas(kPageBytes) Image {
     std::array<std::byte, kHeapBytesMin> bytes;  // what is not zero in a heap of any size
   };
@@ -89,6 +97,8 @@ Errc write_empty_heap(const std::string &path, std::uint64_t size_bytes) {
     if (const Errc error = file.write(at, page, kPageBytes); error != Errc::kOk) return error;
   }
   if (const Errc error = file.truncate(size_bytes); error != Errc::kOk) return error;
+  if (model != nullptr)
+    if (const Errc error = adopt_owner(file, *model); error != Errc::kOk) return error;
   return file.sync();
 }
 
@@ -148,7 +158,7 @@ Errc DomainImpl::check_overlap(const std::string &name, std::uint64_t offset, st
   struct stat mine {};
   const bool exists = stat(memory_->segment_path(wanted).c_str(), &mine) == 0;
   for (const storage::SegmentRecordV1 &record : memory_->control().segments) {
-    if (record.state == 0) continue;
+    if (!storage::is_used(record)) continue;
     if (offset >= record.offset_bytes + record.size_bytes || record.offset_bytes >= offset + size) continue;
     // Another path to the same file, too: two segments on the same bytes would not see each other's conflicts.
     struct stat theirs {};
@@ -163,7 +173,6 @@ Errc DomainImpl::check_overlap(const std::string &name, std::uint64_t offset, st
 
 // REQUIRES the folder lock.
 Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &options, std::uint32_t number) {
-  storage::ControlHeaderV1 &header = memory_->control().header;
   storage::SegmentRecordV1 record{};
   record.layout = static_cast<std::uint32_t>(options.layout);
   record.offset_bytes = options.offset_bytes;
@@ -183,12 +192,9 @@ Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &optio
   if (const Errc error = check_overlap(name, options.offset_bytes, size); error != Errc::kOk) return error;
   record.size_bytes = size;
   record.max_bytes = options.max_bytes != 0 ? options.max_bytes : std::max(kReserveDefault, size);
-  std::uint64_t behind = header.address_next;
   if (!options.relocatable) {
-    record.address = header.address_next;
-    // A page between two segments stays free, so that running over one's end is a fault and not the next segment's data.
-    behind = record.address + record.max_bytes + kPageBytes;
-    if (behind > (1ull << 47) - kPageBytes)
+    record.address = storage::next_address(memory_->control());
+    if (record.address + record.max_bytes > (1ull << 47) - 2 * kPageBytes)
       return fail(Errc::kTooManySegments, "no address space left for another segment");
     // Before there is a record: it could never become relocatable.
     const Errc error = storage::Home::look_for_room(record.address, record.max_bytes);
@@ -197,11 +203,7 @@ Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &optio
   if (options.layout == Layout::kHeap) {
     if (const Errc error = settle_heap_file(path, record); error != Errc::kOk) return error;
   }
-  const std::uint64_t before = std::exchange(header.address_next, behind);
-  const Errc error = memory_->add_segment(number, record);
-  if (memory_->control().segments[number].state == 0)
-    header.address_next = before;  // nobody's: they are for the next one
-  return error;
+  return memory_->add_segment(number, record);
 }
 
 // REQUIRES the folder lock.
@@ -209,7 +211,7 @@ Errc DomainImpl::find_or_add(const std::string &name, const SegmentOptions &opti
   std::uint32_t free_number = storage::kSegmentsMax;
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = memory_->control().segments[i];
-    if (record.state == 0) {
+    if (!storage::is_used(record)) {
       free_number = std::min(free_number, i);
       continue;
     }
@@ -237,7 +239,9 @@ Errc DomainImpl::settle_heap_file(const std::string &path, const storage::Segmen
   alignas(kPageBytes) std::array<std::byte, kPageBytes> first{};  // what lies behind the file's end will be zeros
   platform::FileDescriptor file;
   if (exists) {
-    if (const Errc error = platform::open_regular(path, O_RDONLY, &file); error != Errc::kOk) return error;
+    if (const Errc error = platform::open_regular(path, O_RDONLY, platform::FileRole::kSegment, &file);
+        error != Errc::kOk)
+      return error;
     if (pread(file.get(), first.data(), first.size(), static_cast<off_t>(record.offset_bytes)) < 0)
       return platform::fail_errno(Errc::kIo, path);
   }
@@ -265,12 +269,7 @@ Errc DomainImpl::make_heap_file(const std::string &path, std::uint64_t size_byte
   // A name that no segment can have, and that is nobody else's.
   const std::string temporary = target.substr(0, name_at) + "tmh.new." + target.substr(name_at);
   if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
-  Errc error = write_empty_heap(temporary, size_bytes);
-  if (error == Errc::kOk && empty != nullptr) {
-    // A group of which this user is no member stays as it is for new files.
-    (void)!chown(temporary.c_str(), empty->st_uid, empty->st_gid);
-    if (chmod(temporary.c_str(), empty->st_mode & 07777) != 0) error = platform::fail_errno(Errc::kIo, temporary);
-  }
+  Errc error = write_empty_heap(temporary, size_bytes, empty);
   if (error == Errc::kOk) error = platform::disk_rename(temporary, target);
   if (error != Errc::kOk) (void)unlink(temporary.c_str());
   return error;

@@ -65,7 +65,8 @@ Errc DurableDomain::create_files() noexcept {
   const Errc named = platform::sync_folder(memory_.folder() + "/..");
   if (named != Errc::kOk && named != Errc::kPermission)
     return named;  // a parent that we may not read is somebody else's to sync
-  // Syncs the folder, too.
+  // Before there is a log file: a log without its control file is refused for ever.
+  if (const Errc error = platform::sync_folder(memory_.folder()); error != Errc::kOk) return error;
   if (const Errc error = storage::create_log_file(memory_.folder(), log, 0); error != Errc::kOk) return error;
   CheckpointV1 first{};
   first.generation = 1;
@@ -109,8 +110,8 @@ Errc DurableDomain::open_checkpoint_file() noexcept {
   const storage::ControlFile &control = memory_.control();
   const Errc error = checkpoint_file_.open(memory_.folder(), control.header.domain_id);
   if (error != Errc::kLogMissing) return error;
-  const bool has_segments =
-      std::any_of(std::begin(control.segments), std::end(control.segments), [](const auto &s) { return s.state != 0; });
+  const bool has_segments = std::any_of(std::begin(control.segments), std::end(control.segments),
+                                        [](const auto &s) { return storage::is_used(s); });
   return has_segments ? error : create_files();
 }
 
@@ -195,7 +196,7 @@ Errc DurableDomain::salvage() noexcept {
 
 Errc DurableDomain::salvage_log() noexcept {
   page::DurableLog dead(memory_, 0, platform::lock_tag(0, 0), GroupCommit{});
-  if (::access((memory_.folder() + "/tmh.line.state").c_str(), F_OK) != 0) return dead.write_alone();
+  if (!platform::has_entry(memory_.folder() + "/tmh.line.state")) return dead.write_alone();
   line::LineMemory lines;
   bool found = false;
   if (const Errc error = lines.open(memory_.folder(), &found); error != Errc::kOk) return error;
@@ -320,7 +321,7 @@ bool DurableDomain::may_settle_doubts() const noexcept {
   for (std::uint32_t file = 0; file < storage::kSegmentsMax; ++file) {
     const std::uint32_t unknown = syncs.oldest_open(file);
     // Of a file in which no segment was ever made nobody has anything to sync.
-    if (unknown == 0 || storage::state_of(memory_.control().segments[file]) == 0) continue;
+    if (unknown == 0 || !storage::is_used(memory_.control().segments[file])) continue;
     const page::SegmentMemory &here = memory_.segment(file);
     if (!here.is_open.load(std::memory_order_acquire) || here.opened_at >= unknown) return false;
   }

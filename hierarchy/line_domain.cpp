@@ -94,7 +94,7 @@ Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
   if (!memory.is_of_found_life(lines.state().domain_id, lines.state().life)) found = false;
   for (std::uint32_t i = 0; found && i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = memory.control().segments[i];
-    if (record.state != 1) continue;
+    if (!storage::is_used(record)) continue;
     const Errc error = lines.add_segment({i, nullptr, record.size_bytes, record.max_bytes, &memory.segment(i).home});
     if (error != Errc::kOk) return error;
   }

@@ -43,7 +43,8 @@ class PageCopies {
     if (const Errc error = home_.open(memory_.home_path(segment_), platform::DiskFile::Mode::kRead); error != Errc::kOk)
       return error;
     platform::read_without_readahead(home_.fd());
-    return file_.open(memory_.segment_path(record()), platform::DiskFile::Mode::kReadWrite);
+    return file_.open(memory_.segment_path(record()), platform::DiskFile::Mode::kReadWrite,
+                      platform::FileRole::kSegment);
   }
   // Of pages 64 * first up to 64 * end: those that bits_of(i) says of pages 64 * i and following.
   template <class BitsOf>
@@ -127,7 +128,7 @@ Errc DurableDomain::write_changed_pages() noexcept {
 Errc DurableDomain::write_all_pages(std::uint32_t segment, platform::DiskFile &told, Pace pace) noexcept {
   for (std::uint32_t other = segment; other < storage::kSegmentsMax; ++other) {
     const storage::SegmentRecordV1 &record = memory_.control().segments[other];
-    if (storage::state_of(record) != 1 || memory_.file_of(other) != segment) continue;
+    if (!storage::is_used(record) || memory_.file_of(other) != segment) continue;
     PageCopies copies(memory_, *log_, other);
     if (const Errc error = copies.open(); error != Errc::kOk) return error;
     const std::uint64_t pages = memory_.segment_size(other).load(std::memory_order_acquire) / kPageBytes;

@@ -41,20 +41,31 @@ void set_disk_hook(DiskHook hook) noexcept { detail::disk_hook.store(hook, std::
 
 void plant(std::uint32_t defects) noexcept { detail::planted.store(defects, std::memory_order_relaxed); }
 
-Errc DiskFile::open(const std::string &path, Mode mode) noexcept try {
+Errc DiskFile::open(const std::string &path, Mode mode, FileRole role) noexcept try {
   close();
   path_ = path;
   if (mode == Mode::kCreate) {
     if (const Errc error = watch_disk({DiskOp::kCreate, path_.c_str()}); error != Errc::kOk) return error;
   }
   const int flags = mode == Mode::kRead ? O_RDONLY : mode == Mode::kReadWrite ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
-  if (const Errc error = open_regular(path, flags, &fd_); error != Errc::kOk) return error;
-  if (mode != Mode::kRead)
-    direct_ = keep_off_standard(
-        FileDescriptor(::open(path.c_str(), O_RDWR | O_DIRECT | O_DSYNC | O_CLOEXEC)));  // refused: see write_durable()
+  if (const Errc error = open_regular(path, flags, role, &fd_); error != Errc::kOk) return error;
+  // Only log files and checkpoints are written by blocks, and these are never links.
+  if (mode != Mode::kRead && role != FileRole::kSegment) open_direct();
   return Errc::kOk;
 } catch (const std::bad_alloc &) {
   return fail_for_memory("a file's name");
+}
+
+// The same file once more, if it still has that name. None, where that or the file system refuses:
+// see write_durable().
+void DiskFile::open_direct() noexcept {
+  struct stat mine {};
+  struct stat opened {};
+  FileDescriptor direct = keep_off_standard(FileDescriptor(
+      ::open(path_.c_str(), O_RDWR | O_DIRECT | O_DSYNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)));
+  if (direct && fstat(fd_.get(), &mine) == 0 && fstat(direct.get(), &opened) == 0 && mine.st_dev == opened.st_dev &&
+      mine.st_ino == opened.st_ino)
+    direct_ = std::move(direct);
 }
 
 void DiskFile::close() noexcept {

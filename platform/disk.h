@@ -123,7 +123,7 @@ class DiskFile {
   DiskFile &operator=(DiskFile &&) = default;
 
   enum class Mode : std::uint8_t { kRead, kReadWrite, kCreate /* new, fails when it exists */ };
-  [[nodiscard]] Errc open(const std::string &path, Mode mode) noexcept;
+  [[nodiscard]] Errc open(const std::string &path, Mode mode, FileRole role = FileRole::kOwn) noexcept;
   void close() noexcept;
   [[nodiscard]] bool is_open() const noexcept { return static_cast<bool>(fd_); }
   [[nodiscard]] const std::string &path() const noexcept { return path_; }
@@ -148,6 +148,7 @@ class DiskFile {
   [[nodiscard]] Errc truncate(std::uint64_t bytes) noexcept;
 
  private:
+  void open_direct() noexcept;
   [[nodiscard]] Errc write_all(int fd, std::uint64_t offset, const void *from, std::size_t bytes) noexcept;
   std::string path_;
   FileDescriptor fd_;

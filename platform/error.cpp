@@ -115,6 +115,11 @@ const char *message(Errc code) noexcept {
       return "RTM was demanded and does not work here";
     case Errc::kNothingRead:
       return "an instance that has read nothing cannot wait for a change";
+    case Errc::kForeignFile:
+      return "a domain's own files are regular files with one name, of users who may write its folder";
+    case Errc::kControlMissing:
+      return "the files of a durable domain have lost their tmh.control: put it back, or open a backup of the whole "
+             "folder; for a new domain here move them away";
   }
   return "unknown tmh error code";
 }

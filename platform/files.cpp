@@ -13,11 +13,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
+#include <climits>
 #include <filesystem>
 #include <mutex>
 #include <new>
-#include <system_error>
 
 #include "platform/failure.h"
 #include "platform/page_tables.h"
@@ -36,11 +37,16 @@ FileDescriptor keep_off_standard(FileDescriptor fd) noexcept {
 }
 
 namespace {
+std::string folder_of(const std::string &path) {
+  const std::size_t name_at = path.find_last_of('/') + 1;
+  return name_at == 0 ? "." : path.substr(0, name_at);
+}
+
 void adopt_rights(int fd, const std::string &path) noexcept {
   const std::string model = path.substr(0, path.find_last_of('/') + 1) + "tmh.control";
   struct stat made {};
   struct stat shared {};
-  if (::stat(model.c_str(), &shared) != 0 || fstat(fd, &made) != 0) return;
+  if (::lstat(model.c_str(), &shared) != 0 || !S_ISREG(shared.st_mode) || fstat(fd, &made) != 0) return;
   // Not ours to give away, as a member of that group no longer: then the rights of a group stay what they are.
   if (made.st_gid != shared.st_gid && fchown(fd, static_cast<uid_t>(-1), shared.st_gid) != 0) return;
   const mode_t rights = shared.st_mode & 0666;
@@ -58,8 +64,10 @@ void store_in_place(int fd) noexcept {
   (void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
 }
 
+// Never through a symbolic link: O_EXCL does not create where one leads.
 int open_or_make(const std::string &path, int flags, bool *is_new) noexcept {
   *is_new = false;
+  flags |= O_NOFOLLOW;
   if ((flags & O_CREAT) == 0) return ::open(path.c_str(), flags);
   if ((flags & O_EXCL) == 0) {
     const int fd = ::open(path.c_str(), flags & ~O_CREAT);
@@ -67,29 +75,70 @@ int open_or_make(const std::string &path, int flags, bool *is_new) noexcept {
   }
   const int fd = ::open(path.c_str(), flags | O_EXCL, 0660);
   *is_new = fd >= 0;
-  // Made by another in between; or a symbolic link to what is not there.
-  return fd >= 0 || errno != EEXIST || (flags & O_EXCL) != 0 ? fd : ::open(path.c_str(), flags, 0660);
+  if (fd >= 0 || errno != EEXIST || (flags & O_EXCL) != 0) return fd;
+  return ::open(path.c_str(), flags & ~O_CREAT);  // made by another in between
+}
+
+Errc refuse(const std::string &path, const std::string &what) {
+  const Errc error = fail(Errc::kForeignFile, path + " " + what);
+  errno = 0;
+  return error;
+}
+
+Errc irregular(const std::string &path, FileRole role) {
+  if (role != FileRole::kSegment) return refuse(path, "is not a regular file");
+  const Errc error = fail(Errc::kNotADomain, path + " is not a regular file");
+  errno = 0;
+  return error;
+}
+
+// Everybody who may write the folder can have made a file there.
+bool may_have_made(const struct stat &file, const std::string &folder) noexcept {
+  if (file.st_uid == geteuid() || file.st_uid == 0) return true;
+  struct stat info {};
+  if (stat(folder.c_str(), &info) != 0) return false;
+  return file.st_uid == info.st_uid || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
+// The open file is the one that counts: whoever puts another one under its name is too late.
+Errc check_own(const std::string &path, const struct stat &file, FileRole role) {
+  if (role == FileRole::kSegment) return Errc::kOk;
+  if (role == FileRole::kOwn && file.st_nlink > 1)
+    return refuse(path, "has " + std::to_string(file.st_nlink) +
+                            " names (hard links); remove the others, or copy the folder with cp -a");
+  if (!may_have_made(file, folder_of(path)))
+    return refuse(path, "belongs to user " + std::to_string(file.st_uid) + ", who may not write the folder");
+  return Errc::kOk;
 }
 }  // namespace
 
-Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexcept try {
-  const std::string what = path + " is not a regular file";
+Errc open_regular(const std::string &path, int flags, FileRole role, FileDescriptor *out) noexcept try {
+  assert((flags & O_TRUNC) == 0);
+  std::string target = path;
+  if (role == FileRole::kSegment && (flags & O_EXCL) == 0)
+    if (const Errc error = follow_links(path, &target); error != Errc::kOk) return error;
   bool is_new = false;
   FileDescriptor fd =
-      keep_off_standard(FileDescriptor(open_or_make(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, &is_new)));
-  if (!fd && (errno == EISDIR || errno == ENXIO)) return fail(Errc::kNotADomain, what);  // a folder, a FIFO or a socket
+      keep_off_standard(FileDescriptor(open_or_make(target, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, &is_new)));
+  // A folder, a FIFO or a socket.
+  if (!fd && (errno == EISDIR || errno == ENXIO)) return irregular(path, role);
+  struct stat info {};
   if (!fd) {
     const int why = errno;
+    if (why == ELOOP && lstat(target.c_str(), &info) == 0 && S_ISLNK(info.st_mode))
+      return refuse(target, "is a symbolic link");
+    errno = why;
     const Errc error = fail_errno(Errc::kIo, path);
     errno = why;
     return error;
   }
-  struct stat info {};
   if (fstat(fd.get(), &info) != 0) return fail_errno(Errc::kIo, path);
-  if (!S_ISREG(info.st_mode)) return fail(Errc::kNotADomain, what);
+  if (!S_ISREG(info.st_mode)) return irregular(path, role);
   if (is_new) {
-    adopt_rights(fd.get(), path);
+    adopt_rights(fd.get(), target);
     store_in_place(fd.get());
+  } else if (const Errc error = check_own(path, info, role); error != Errc::kOk) {
+    return error;
   }
   *out = std::move(fd);
   return Errc::kOk;
@@ -98,21 +147,43 @@ Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexc
   return fail_for_memory("a file's name");
 }
 
-Errc follow_links(const std::string &path, std::string *out) {
+bool has_entry(const std::string &path) noexcept {
+  struct stat info {};
+  return lstat(path.c_str(), &info) == 0;
+}
+
+// Link by link, each held open while its owner and its target are read: another one under its name
+// is not followed.
+Errc follow_links(const std::string &path, std::string *out) noexcept try {
   constexpr int kLinksMax = 40;  // as the kernel
   std::filesystem::path file = path;
-  std::error_code error;
-  for (int links = 0; std::filesystem::is_symlink(file, error); ++links) {
-    if (links == kLinksMax) error = std::make_error_code(std::errc::too_many_symbolic_link_levels);
-    if (!error) file = file.parent_path() / std::filesystem::read_symlink(file, error);
-    if (error) break;
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    errno = error.value();
-    return fail_errno(Errc::kIo, path);
+  const auto fail_with = [&path](int why) {
+    errno = why;
+    const Errc error = fail_errno(Errc::kIo, path);
+    errno = why;
+    return error;
+  };
+  for (int links = 0;; ++links) {
+    const FileDescriptor link(::open(file.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (!link && errno != ENOENT && errno != ENOTDIR) return fail_with(errno);
+    struct stat info {};
+    if (!link || fstat(link.get(), &info) != 0 || !S_ISLNK(info.st_mode)) break;
+    if (links == kLinksMax) return fail_with(ELOOP);
+    struct stat folder {};
+    const bool is_owners = stat(folder_of(file.string()).c_str(), &folder) == 0 && info.st_uid == folder.st_uid;
+    if (info.st_uid != geteuid() && info.st_uid != 0 && !is_owners)
+      return refuse(file.string(), "is a symbolic link that user " + std::to_string(info.st_uid) +
+                                       " has made, which nobody else follows: name the file itself");
+    char target[PATH_MAX];
+    const ssize_t bytes = readlinkat(link.get(), "", target, sizeof target);
+    if (bytes < 0) return fail_with(errno);
+    file = file.parent_path() / std::string(target, static_cast<std::size_t>(bytes));
   }
   *out = file.string();
   return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  errno = ENOMEM;
+  return fail_for_memory("a file's name");
 }
 
 namespace {
@@ -147,14 +218,15 @@ Errc FolderLock::acquire(const std::string &lock_path) noexcept {
     {
       const std::scoped_lock guard(locks_mutex);
       const bool is_listed = static_cast<bool>(fd_);
-      if (const Errc error = open_regular(lock_path, O_RDWR | O_CREAT, &fd_); error != Errc::kOk) return error;
+      if (const Errc error = open_regular(lock_path, O_RDWR | O_CREAT, FileRole::kOwn, &fd_); error != Errc::kOk)
+        return error;
       if (!is_listed) next_ = std::exchange(locks, this);
     }
     while (flock(fd_.get(), LOCK_EX) != 0) {
       if (errno != EINTR) return fail_errno(Errc::kIo, "flock " + lock_path);
     }
     if (fstat(fd_.get(), &locked) != 0) return fail_errno(Errc::kIo, lock_path);
-    const bool is_there = stat(lock_path.c_str(), &named) == 0;
+    const bool is_there = lstat(lock_path.c_str(), &named) == 0;
     if (is_there && locked.st_dev == named.st_dev && locked.st_ino == named.st_ino) return Errc::kOk;
   }
 }
@@ -170,7 +242,7 @@ Errc look_for_holder(const std::string &path, bool *is_held) noexcept {
   *is_held = false;
   const std::scoped_lock no_fork(locks_mutex);  // a child would keep the lock for its life, and hold() wait for it
   FileDescriptor fd;
-  if (const Errc error = open_regular(path, O_RDONLY, &fd); error != Errc::kOk)
+  if (const Errc error = open_regular(path, O_RDONLY, FileRole::kOwn, &fd); error != Errc::kOk)
     return errno == ENOENT ? Errc::kOk : error;
   if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return Errc::kOk;
   *is_held = errno == EWOULDBLOCK;
@@ -180,7 +252,7 @@ Errc look_for_holder(const std::string &path, bool *is_held) noexcept {
 Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max,
                        Blocks blocks) noexcept {
   close();
-  if (const Errc error = open_regular(path, O_RDWR | O_CREAT, &fd_); error != Errc::kOk) return error;
+  if (const Errc error = open_regular(path, O_RDWR | O_CREAT, FileRole::kOwn, &fd_); error != Errc::kOk) return error;
   struct stat info {};
   if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, path);
   if (static_cast<std::uint64_t>(info.st_size) < bytes_min && ftruncate(fd_.get(), static_cast<off_t>(bytes_min)) != 0)
@@ -272,7 +344,7 @@ bool loads_take_blocks(int fd) noexcept {
 
 Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *out) noexcept {
   FileDescriptor fd;
-  if (const Errc error = open_regular(path, O_RDONLY, &fd); error != Errc::kOk) return error;
+  if (const Errc error = open_regular(path, O_RDONLY, FileRole::kOwn, &fd); error != Errc::kOk) return error;
   struct stat info {};
   if (fstat(fd.get(), &info) != 0) return fail_errno(Errc::kIo, path);
   if (static_cast<std::uint64_t>(info.st_size) > bytes_max) return fail(Errc::kCorrupt, path + " is too long");

@@ -39,13 +39,38 @@ class FileDescriptor {
 // errno of fcntl(2).
 [[nodiscard]] FileDescriptor keep_off_standard(FileDescriptor fd) noexcept;
 
+// Whose choice a file's name is, hence what may stand there.
+enum class FileRole : std::uint8_t {
+  // The domain's own, in its folder, an archive or a copy. Whoever may write the folder can put
+  // anything under that name, and this process would read, cut and overwrite it with its own
+  // rights. So it must be a regular file and no symbolic link, must have no other name, and must
+  // belong to one who can have made it there: this process's user, root, the folder's owner, or
+  // anybody where group or others may write the folder. Such a file lies nowhere else: it is
+  // nobody's secret, and nobody else's data.
+  kOwn,
+  // The same, of a log file, which may have more names: archives are made with ln(1), too.
+  // REQUIRES: the caller writes to it only when its header is right.
+  kOwnLog,
+  // A segment's, which the program names: links lead to it, but no symbolic link that another user
+  // has put there, root and the owner of the link's folder apart.
+  kSegment,
+};
+
 // Opens a regular file, never waiting for one that is not (a FIFO's other end, a device). `flags`: of open(2), which gets O_CLOEXEC, too; what is
 // created has mode 0660 as umask(2) permits, or in a folder with a tmh.control group and rights of that one: whoever shares a domain opens all of it,
-// whatever umask made each file. kNotADomain: it is something else; kPermission, kReadOnly, kDiskFull, kIo. errno of an open(2) that failed is kept.
-[[nodiscard]] Errc open_regular(const std::string &path, int flags, FileDescriptor *out) noexcept;
+// whatever umask made each file. Nothing is created where a symbolic link leads, kSegment apart.
+// kForeignFile: not what the role demands; kNotADomain: a segment's is not a regular file;
+// kPermission, kReadOnly, kDiskFull, kIo. errno of an open(2) that failed is kept, else it is 0.
+// REQUIRES: no O_TRUNC, which would cut a file before it is looked at.
+[[nodiscard]] Errc open_regular(const std::string &path, int flags, FileRole role, FileDescriptor *out) noexcept;
 
-// What open(2) with O_CREAT opens or makes for `path`: the path of a file that is no symbolic link, or is not there. kIo: links go round.
-[[nodiscard]] Errc follow_links(const std::string &path, std::string *out);
+// Is there anything of that name, a link that leads nowhere, too? False: errno says why, ENOENT
+// mostly.
+[[nodiscard]] bool has_entry(const std::string &path) noexcept;
+
+// What a segment's path leads to: the path of a file that is no symbolic link, or is not there.
+// kIo: links go round; kForeignFile: see kSegment.
+[[nodiscard]] Errc follow_links(const std::string &path, std::string *out) noexcept;
 
 // Exclusive flock for the lifetime of the object; the kernel releases it when the process dies. A forked child holds none: it closes what it
 // inherits, or the lock would outlive its parent.
@@ -133,7 +158,8 @@ class GrowingFile {
 // Does a load from a mapped hole take a block, and raise SIGBUS when there is none? (tmpfs)
 [[nodiscard]] bool loads_take_blocks(int fd) noexcept;
 
-// Whole small file. kIo (or a more specific code) when it cannot be read or is longer than bytes_max.
+// Whole small file of the domain's own. kIo (or a more specific code) when it cannot be read or is
+// longer than bytes_max.
 [[nodiscard]] Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *out) noexcept;
 
 }  // namespace tmh::platform

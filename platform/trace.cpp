@@ -56,9 +56,10 @@ Errc open_trace(const std::string &folder, std::uint32_t slot, const std::string
   const std::string path = trace_path(folder, slot);
   // A new file: a process that had the slot before may live on, with the old one mapped.
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return fail_errno(Errc::kIo, path);
-  const FileDescriptor file =
-      keep_off_standard(FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660)));
-  if (!file || ::ftruncate(file.get(), static_cast<off_t>(kTraceBytes)) != 0) return fail_errno(Errc::kIo, path);
+  FileDescriptor file;
+  if (const Errc error = open_regular(path, O_RDWR | O_CREAT | O_EXCL, FileRole::kOwn, &file); error != Errc::kOk)
+    return error;
+  if (::ftruncate(file.get(), static_cast<off_t>(kTraceBytes)) != 0) return fail_errno(Errc::kIo, path);
   if (const Errc error = allocate_blocks(file.get(), 0, kTraceBytes); error != Errc::kOk) return fail(error, path);
   void *const memory = ::mmap(nullptr, kTraceBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, path);

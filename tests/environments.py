@@ -116,6 +116,8 @@ def refusals_of(program, setting):
         messages.append("hybrid levels need lazy detection: a snapshot moves on when a page is recalled")
     if setting.get("TMH_LINE") == "rtm":
         messages += ["RTM was demanded and does not work here", "level 1 by RTM needs a volatile domain: its commits leave no redo records"]
+    if setting.get("TMH_STRAY") == "fault":
+        messages.append("TMH_STRAY=fault: the processor has no protection keys")
     return messages
 
 
@@ -152,6 +154,7 @@ def self_test():
     eager, line = {"TMH_DETECTION": "eager"}, {"TMH_LINE": "rtm"}
     lazy_message = "hybrid levels need lazy detection: a snapshot moves on when a page is recalled: more"
     right = [(counter, {}, Run(0, "4\n", "")), (hybrid, eager, Run(1, "", lazy_message)), (counter, line, Run(-6, "", "RTM was demanded and does not work here")),
+             (counter, {"TMH_STRAY": "fault"}, Run(-6, "", "TMH_STRAY=fault: the processor has no protection keys, or the kernel")),
              (counter, {**eager, "TMH_LEVELS": "hybrid"}, Run(1, "", lazy_message)), (figure, {**eager, "TMH_LEVELS": "hybrid"}, Run(-11, "", ""))]
     wrong = [(counter, {}, Run(0, "0\n", "")), (counter, {}, Run(1, "4\n", "")), (counter, eager, Run(1, "", lazy_message)), (hybrid, eager, Run(1, "", "oh")),
              (figure, {}, Run(-11, "", "")), (hybrid, eager, Run(0, "0\n", lazy_message)), (counter, {"TMH_LEVELS": "hybrid"}, Run(0, "0\n", ""))]

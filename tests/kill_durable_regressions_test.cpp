@@ -197,8 +197,9 @@ int watch_control(const DiskEvent &event) {
   const auto *seen = reinterpret_cast<const storage::ControlFile *>(now.data());
   const auto *kept = reinterpret_cast<const storage::ControlFile *>(watch.on_disk.data());
   for (std::size_t i = 0; i < storage::kSegmentsMax; ++i) {
-    if (kept->segments[i].state != 0 &&
-        seen->segments[i].size_bytes > std::max(kept->segments[i].size_bytes, ~kept->segments[i].size_check))
+    if (storage::is_used(kept->segments[i]) &&
+        seen->segments[i].size_bytes >
+            std::max(kept->segments[i].size_bytes, storage::promised_size(kept->segments[i])))
       watch.wrong.push_back("a size that is not on disk is there for all to see");
   }
   return 0;
@@ -219,7 +220,7 @@ TEST_F(DurableRegressionsTest, APowerCutLeavesAControlFileThatOpens) {
   for (const std::string &why : watch.wrong) ADD_FAILURE() << why;
   const auto *kept = reinterpret_cast<const storage::ControlFile *>(watch.on_disk.data());
   for (std::size_t i = 0; i < 2; ++i)
-    EXPECT_EQ(~kept->segments[i].size_check, (i + 1) * 8 * kPageBytes)
+    EXPECT_EQ(storage::promised_size(kept->segments[i]), (i + 1) * 8 * kPageBytes)
         << "the size that segment " << i << " has grown to";
 }
 
@@ -227,7 +228,7 @@ template <std::size_t kNumber>
 int die_at_record_sync(const DiskEvent &event) {
   if (event.op != DiskOp::kSync || !std::string_view(event.path).ends_with("/tmh.control")) return 0;
   const std::string now = read_whole(event.path);
-  if (reinterpret_cast<const storage::ControlFile *>(now.data())->segments[kNumber].state != 0) raise(SIGKILL);
+  if (storage::is_used(reinterpret_cast<const storage::ControlFile *>(now.data())->segments[kNumber])) raise(SIGKILL);
   return 0;
 }
 

@@ -405,7 +405,7 @@ TEST(Spelling, NullTargetIsABadArgument) {
   EXPECT_EQ(tmh::parse("none", static_cast<GroupCommit *>(nullptr)), Errc::kBadArgument);
 }
 
-constexpr int kErrcLast = static_cast<int>(Errc::kNothingRead);
+constexpr int kErrcLast = static_cast<int>(Errc::kControlMissing);
 
 TEST(ErrorCategory, EveryCodeHasOneSentenceOfItsOwn) {
   std::set<std::string> sentences;
@@ -433,6 +433,8 @@ TEST(ErrorCategory, NumbersAreFrozen) {  // a released value is never reused: th
   EXPECT_EQ(static_cast<int>(Errc::kNeedsPages), 49);
   EXPECT_EQ(static_cast<int>(Errc::kRtmUnavailable), 50);
   EXPECT_EQ(static_cast<int>(Errc::kNothingRead), 51);
+  EXPECT_EQ(static_cast<int>(Errc::kForeignFile), 52);
+  EXPECT_EQ(static_cast<int>(Errc::kControlMissing), 53);
 }
 
 TEST(ErrorCategory, CodesCompareWithErrcAndWithTheSystemsWords) {

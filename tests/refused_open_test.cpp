@@ -89,8 +89,7 @@ TEST_P(RefusedOpenTest, ALogWithoutItsControlFileStays) {
   std::filesystem::rename(control, aside);
   DomainOptions wrong = strict(kMiB);
   GetParam().make_wrong(&wrong);
-  expect_error(GetParam().error == Errc::kBadDurability ? Errc::kBadDurability : Errc::kNotADomain,
-               [&] { (void)Domain::open(folder_, wrong); });
+  expect_error(Errc::kControlMissing, [&] { (void)Domain::open(folder_, wrong); });
   EXPECT_FALSE(std::filesystem::exists(control));
   std::filesystem::rename(aside, control);
   EXPECT_EQ(Domain::open(folder_).durability(), Durability::kStrict);
@@ -163,6 +162,82 @@ TEST_P(RefusedOpenTest, WhatTheDeadHaveLeftStays) {
   GetParam().make_wrong(&wrong);
   expect_error(GetParam().error, [&] { (void)Domain::open(folder_, wrong); });
   EXPECT_EQ(count(Domain::open(folder_, right)), 2U);
+}
+
+// Whatever the open asks for: a new domain would be empty, and volatile by default.
+TEST(MissingControlTest, TheLogOfALostControlFileIsNotBuriedUnderANewDomain) {
+  struct Gone {
+    std::set<std::string> names;
+    std::string says;
+  };
+  const std::string log = "tmh.log.0000000000", checkpoint = "tmh.checkpoint";
+  const Gone gone[] = {
+      {{"tmh.control"}, checkpoint + " and " + log},
+      {{"tmh.control", checkpoint}, " holds " + log},
+      {{"tmh.control", log, "tmh.log.0000000001", "tmh.log.0000000002"}, " holds " + checkpoint + ":"}};
+  DomainOptions buffered = strict(kMiB), hybrid;
+  buffered.durability = Durability::kBuffered;
+  hybrid.levels = Levels::kHybrid;
+  hybrid.line = LineChoice::kSoftware;
+  for (const bool is_killed : {false, true}) {
+    for (const Gone &each : gone) {
+      const TempFolder folder, aside;
+      const ChildEnd end = run_in_child("maker", [&] {
+        Domain domain = Domain::open(folder.path(), strict(kMiB));
+        EXPECT_EQ(count(domain), 1U);
+        if (is_killed) die_unless_failed();
+        domain.close();
+      });
+      ASSERT_TRUE(is_killed ? end.signal == SIGKILL : end.succeeded());
+      for (const std::string &name : each.names)
+        if (std::filesystem::exists(folder / name)) std::filesystem::rename(folder / name, aside / name);
+      const std::set<std::string> left = files_of(folder.path());
+      for (const DomainOptions &options : {DomainOptions{}, buffered, strict(kMiB), hybrid}) {
+        expect_error(
+            Errc::kControlMissing, [&] { (void)Domain::open(folder.path(), options); }, each.says);
+        expect_error(
+            Errc::kControlMissing, [&] { (void)Domain::open(folder.path(), options); }, "put it back");
+        if (!is_killed) {
+          EXPECT_EQ(files_of(folder.path()), left);
+        }
+      }
+      expect_error(
+          Errc::kControlMissing, [&] { (void)recover(folder.path()); }, each.says);
+      for (const auto &entry : std::filesystem::directory_iterator(aside.path()))
+        std::filesystem::rename(entry.path(), folder / entry.path().filename().string());
+      EXPECT_EQ(count(Domain::open(folder.path(), strict(kMiB))), 2U);
+    }
+  }
+}
+
+TEST(MissingControlTest, WhoMovesTheFilesAwayGetsANewDomain) {
+  const TempFolder folder;
+  Domain::open(folder.path(), strict(kMiB)).close();
+  for (const std::string &name : files_of(folder.path())) std::filesystem::remove(folder / name);
+  EXPECT_EQ(Domain::open(folder.path()).durability(), Durability::kNone);
+}
+
+// Counts every event of the disk.
+int events_to_live = 0;
+int die_creating(const platform::DiskEvent &) {
+  if (events_to_live-- == 0) raise(SIGKILL);
+  return 0;
+}
+
+TEST(MissingControlTest, ACreationThatIsCutAnywhereBeginsAgain) {
+  int deaths = 0;
+  for (bool is_cut = true; is_cut; ++deaths) {
+    const TempFolder folder;
+    const ChildEnd end = run_in_child("maker", [&] {
+      events_to_live = deaths;
+      platform::set_disk_hook(die_creating);
+      Domain::open(folder.path(), strict(kMiB)).close();
+    });
+    is_cut = end.signal == SIGKILL;
+    EXPECT_TRUE(is_cut || end.succeeded());
+    EXPECT_EQ(count(Domain::open(folder.path(), strict(kMiB))), 1U) << "cut at event " << deaths << " of the disk";
+  }
+  EXPECT_GT(deaths, 10);
 }
 
 // Counts from the first file on that is taken back.

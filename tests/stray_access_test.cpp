@@ -227,6 +227,44 @@ TEST_P(StrayTest, ForkedChildThatOpensNothingHasNoAccess) {
   });
 }
 
+// The body promises fields; its plain store would go to a view that no instance of this thread has.
+TEST_P(StrayTest, PlainStoreOfAnInstrumentedBodyFaults) {
+  if (GetParam().levels != Levels::kHybrid || GetParam().line == LineChoice::kRtm)
+    GTEST_SKIP() << "its instrumented bodies do not run on software lines";
+  expect_stray("by plain code in a body that runs at level 1", [&] {
+    const Actor self = actor();
+    for (std::uint64_t round = 1; round <= 3; ++round) self.commit(1, round);
+    const Site site(self.domain, "fields");
+    atomically(site, [&](Fields) { self.set(1, 9); });
+  });
+}
+
+TEST_P(StrayTest, PlainStoreOfAnInstrumentedBodyInTheThreadsOwnViewFaults) {
+  if (GetParam().detection == Detection::kEager) GTEST_SKIP() << "eager detection has no such views";
+  expect_stray("runs in its thread's own view", [&] {
+    DomainOptions own_views = options();
+    own_views.thread_views = ThreadViewUse::kAlways;
+    own_views.escalation = "always";
+    const Actor self(folder_.path(), own_views);
+    for (std::uint64_t round = 1; round <= 3; ++round) self.commit(1, round);
+    const Site site(self.domain, "fields");
+    atomically(site, [&](Fields) { self.set(1, 9); });
+  });
+}
+
+// In RTM, at level 2 without it, and from one to the other.
+TEST_P(StrayTest, PlainBodiesOfSitesHaveAccessAndNothingAfterThem) {
+  expect_stray("outside any instance; thread", [&] {
+    const Actor self = actor();
+    const Site site(self.domain, "plain");
+    for (std::uint64_t round = 0; round < 20; ++round)
+      atomically(site, [&] { self.set(round % 3, self.get(round % 3) + 1); });
+    EXPECT_EQ(self.committed(0), 7u);
+    EXPECT_FALSE(testing::Test::HasFailure());
+    static_cast<void>(self.get(1));
+  });
+}
+
 using EverywhereTest = ModeTest;
 INSTANTIATE_TEST_SUITE_P(Modes, EverywhereTest, testing::ValuesIn(kModes), mode_name);
 

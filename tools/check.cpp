@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "levels/storage/heap.h"
+#include "platform/failure.h"
 #include "platform/files.h"
 #include "tools/check.h"
 #include "tools/commands.h"
@@ -119,13 +120,14 @@ Part judge_heap(const std::string &path, const SegmentRecordV1 &segment, int fil
 Part check_heap(const std::string &folder, const SegmentRecordV1 &segment) {
   Part part{{}, PartState::kDamaged, {}};
   const std::string path = segment_path(folder, segment);
-  const platform::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  platform::FileDescriptor file;
   struct stat info {};
-  if (!file || ::fstat(file.get(), &info) != 0) {
+  const Errc error = platform::open_regular(path, O_RDONLY, platform::FileRole::kSegment, &file);
+  if (error == Errc::kNotADomain) {
+    part.message = platform::failure_detail();
+  } else if (error != Errc::kOk || ::fstat(file.get(), &info) != 0) {
     if (errno != ENOENT) part.state = PartState::kUnreadable;
-    part.message = fmt::format("{}: {}", path, std::strerror(errno));
-  } else if (!S_ISREG(info.st_mode)) {
-    part.message = path + " is not a regular file";
+    part.message = error != Errc::kOk ? platform::failure_detail() : fmt::format("{}: {}", path, std::strerror(errno));
   } else if (static_cast<std::uint64_t>(info.st_size) < segment.offset_bytes + segment.size_bytes) {
     part.message = path + ": shorter than its segment";
   } else {
@@ -204,7 +206,7 @@ std::vector<Part> check_domain(const std::string &folder) {
   // Nothing goes home before its record is durable: with no record behind the checkpoint, the data files hold what it says.
   const std::optional<Part> instead = unsettled(folder, log.has_value() && !log->is_at_checkpoint);
   for (const SegmentRecordV1 &segment : control->segments) {
-    if (segment.state == 0 || segment.layout != 1) continue;  // raw: the user's bytes, of which we know nothing
+    if (!storage::is_used(segment) || segment.layout != 1) continue;  // raw: the user's bytes, of which we know nothing
     Part part = instead.has_value() ? *instead : check_heap(folder, segment);
     if (!instead.has_value() && part.state == PartState::kDamaged)
       if (std::optional<Part> now = opened_since(folder, control->header.life); now.has_value()) part = std::move(*now);

@@ -43,7 +43,8 @@ std::string read_regular(const std::string &path, std::uint64_t bytes_max) {
 using StateBytes = std::array<std::byte, sizeof(page::DomainState)>;
 
 bool read_state_of_this_boot(const std::string &folder, StateBytes *state) noexcept {
-  const FileDescriptor fd(::open((folder + "/tmh.state").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  FileDescriptor fd;
+  (void)platform::open_regular(folder + "/tmh.state", O_RDONLY, platform::FileRole::kOwn, &fd);
   const platform::BootId boot = platform::this_boot();
   return fd && pread(fd.get(), state->data(), state->size(), 0) == static_cast<ssize_t>(state->size()) &&
          std::memcmp(state->data() + offsetof(page::DomainState, boot_id), boot.text, sizeof boot.text) == 0;
@@ -69,7 +70,7 @@ bool is_live(const std::byte *record, bool is_elsewhere, LiveParticipant *out) {
 // In our copy, as the next open would in the file: a growth may have been cut short, or be going on.
 Errc settle_sizes(const std::string &folder, ControlFile *control, std::string *why) {
   for (storage::SegmentRecordV1 &record : control->segments) {
-    if (record.state == 0) continue;
+    if (!storage::is_used(record)) continue;
     const Errc error = storage::settle_size(&record, file_facts(segment_path(folder, record)).bytes, why);
     if (error != Errc::kOk) return error;
   }
@@ -86,8 +87,10 @@ void expect_domain(const std::string &folder) {
   struct stat info {};
   if (stat(folder.c_str(), &info) != 0 && errno == ENOENT) refuse(Errc::kNotADomain, folder + ": no such folder");
   if (stat(folder.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) refuse(Errc::kNotADomain, folder + " is no folder");
-  if (stat((folder + "/tmh.control").c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR))
+  if (lstat((folder + "/tmh.control").c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    check(storage::refuse_remains(folder));
     refuse(Errc::kNotADomain, folder + " is no domain: it holds no tmh.control");
+  }
 }
 
 std::unique_ptr<ControlFile> read_control(const std::string &folder) {
@@ -116,7 +119,7 @@ std::unique_ptr<ControlFile> read_durable_control(const std::string &folder) {
 
 bool has_segments(const ControlFile &control) noexcept {
   return std::any_of(std::begin(control.segments), std::end(control.segments),
-                     [](const auto &s) { return s.state != 0; });
+                     [](const auto &s) { return storage::is_used(s); });
 }
 
 namespace {
@@ -125,7 +128,7 @@ CheckpointSlots read_slots(const std::string &folder, const ControlFile &control
   CheckpointSlots found;
   const std::string path = storage::checkpoint_path(folder);
   struct stat info {};
-  if (stat(path.c_str(), &info) != 0 && errno == ENOENT) return found;
+  if (lstat(path.c_str(), &info) != 0 && errno == ENOENT) return found;
   found.exists = true;
   const std::string bytes = read_regular(path, 1u << 20);
   for (std::size_t i = 0; i < 2; ++i) {
@@ -186,8 +189,9 @@ std::vector<LiveParticipant> live_participants(const std::string &folder) {
   StateBytes state;
   if (!read_state_of_this_boot(folder, &state)) return live;
   const bool elsewhere = is_elsewhere(state.data());
-  const FileDescriptor fd(::open((folder + "/tmh.participants").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return live;
+  FileDescriptor fd;
+  if (platform::open_regular(folder + "/tmh.participants", O_RDONLY, platform::FileRole::kOwn, &fd) != Errc::kOk)
+    return live;
   constexpr std::size_t kRecord = sizeof(storage::Participant);
   std::vector<std::byte> block(128 * kRecord);
   constexpr off_t kEnd = static_cast<off_t>(storage::kParticipantsMax * kRecord);

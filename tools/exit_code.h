@@ -24,6 +24,7 @@ enum class Exit : int {
     case Errc::kFileShrunk:
     case Errc::kLogDamaged:
     case Errc::kLogMissing:
+    case Errc::kControlMissing:
       return Exit::kDamage;
     default:
       return Exit::kRefused;

@@ -68,6 +68,8 @@ const char *errc_name(Errc code) noexcept {
     TMH_NAME(kNeedsPages);
     TMH_NAME(kRtmUnavailable);
     TMH_NAME(kNothingRead);
+    TMH_NAME(kForeignFile);
+    TMH_NAME(kControlMissing);
 #undef TMH_NAME
   }
   return "unknown";

@@ -79,7 +79,7 @@ class Info {
     Json segments = Json::array();
     for (std::uint32_t number = 0; number < storage::kSegmentsMax; ++number) {
       const SegmentRecordV1 &record = control_->segments[number];
-      if (record.state == 0) continue;
+      if (!storage::is_used(record)) continue;
       const std::string path = segment_path(folder_, record);
       const FileFacts facts = file_facts(path);
       segments.push_back({{"number", number},

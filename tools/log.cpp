@@ -35,7 +35,7 @@ std::string line_list(storage::LineMask lines) {
 }
 
 std::string segment_name(const ControlFile &control, std::uint32_t number) {
-  if (number >= storage::kSegmentsMax || control.segments[number].state == 0) return "no such segment";
+  if (number >= storage::kSegmentsMax || !storage::is_used(control.segments[number])) return "no such segment";
   return control.segments[number].name;
 }
 

@@ -21,7 +21,7 @@ bool page_exists(const ControlFile &control, PageId page) noexcept {
   const std::uint32_t number = storage::segment_number(page);
   if (number >= storage::kSegmentsMax) return false;
   const storage::SegmentRecordV1 &segment = control.segments[number];
-  return segment.state != 0 && storage::page_offset(page) < segment.size_bytes;
+  return storage::is_used(segment) && storage::page_offset(page) < segment.size_bytes;
 }
 
 // What recovery would refuse although every record is right.

@@ -15,7 +15,7 @@ using platform::FileDescriptor;
 
 FileDescriptor open_shared(const std::string &path) {
   FileDescriptor fd;
-  const Errc error = platform::open_regular(path, O_RDONLY, &fd);
+  const Errc error = platform::open_regular(path, O_RDONLY, platform::FileRole::kOwn, &fd);
   if (error != Errc::kOk && errno != ENOENT) check(error);
   return fd;
 }

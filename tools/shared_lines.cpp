@@ -166,7 +166,7 @@ std::vector<SegmentSight> read_pages(const std::string &folder, const storage::C
                                      const std::vector<std::uint8_t> &running, std::uint32_t cells) {
   std::vector<SegmentSight> all;
   for (std::uint32_t number = 0; number < storage::kSegmentsMax; ++number) {
-    if (control.segments[number].state != 0)
+    if (storage::is_used(control.segments[number]))
       all.push_back(look_at(folder, number, control.segments[number], running, cells));
   }
   return all;

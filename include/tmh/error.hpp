@@ -66,6 +66,12 @@ enum class Errc : int {
   kNeedsPages = 49,          // an instance that may run at level 1 only did what level 1 cannot do
   kRtmUnavailable = 50,      // RTM was demanded and does not work here; the detail says why and what would help
   kNothingRead = 51,         // retry() in an instance that has read nothing: no change could ever wake it
+  // A file that is the domain's own is a link, has a second name, is no regular file, or has an
+  // owner who cannot have made it there. It is neither followed nor written to.
+  kForeignFile = 52,
+  // The folder has files of a durable domain's log, and no tmh.control: no new domain is made
+  // beside them.
+  kControlMissing = 53,
 };
 
 // One clear sentence per code. Never null. Async-signal-safe.

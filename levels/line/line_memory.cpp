@@ -42,7 +42,7 @@ Errc LineMemory::open(const std::string &folder, bool *found) noexcept {
   segments_high_.store(0, std::memory_order_relaxed);
   const platform::BootId boot = platform::this_boot();
   *found = false;
-  if (::access(path(kStateName).c_str(), F_OK) == 0) {
+  if (platform::has_entry(path(kStateName))) {
     std::string bytes;
     if (const Errc error = platform::read_file(path(kStateName), 1u << 20, &bytes); error != Errc::kOk) return error;
     alignas(LineStateV1) unsigned char head[sizeof(LineStateV1)] = {};

@@ -51,7 +51,7 @@ Errc ChangedPages::open(std::uint32_t segment) noexcept try {
 }
 
 std::uint64_t ChangedPages::size_of(std::uint32_t segment) const noexcept {
-  if (storage::state_of(control_.segments[segment]) != 1) return 0;
+  if (!storage::is_used(control_.segments[segment])) return 0;
   auto &record = const_cast<storage::SegmentRecordV1 &>(control_.segments[segment]);
   // acquire: pairs with storage::store_size()
   return std::atomic_ref<std::uint64_t>(record.size_bytes).load(std::memory_order_acquire);

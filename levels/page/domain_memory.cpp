@@ -62,10 +62,13 @@ Errc DomainMemory::read_durable(const std::string &folder, bool *is_durable) noe
 
 Errc DomainMemory::check_owner(const std::string &folder) noexcept {
   struct stat info {};
-  if (stat((folder + "/tmh.control").c_str(), &info) != 0 || info.st_uid == geteuid()) return Errc::kOk;
+  const bool is_there = lstat((folder + "/tmh.control").c_str(), &info) == 0;
+  if (!is_there || !S_ISREG(info.st_mode) || info.st_uid == geteuid()) return Errc::kOk;
   for (const char *name : {"/tmh.control", "/tmh.lock"}) {
     const std::string file = folder + name;
-    if (::access(file.c_str(), F_OK) != 0 || ::access(file.c_str(), R_OK | W_OK) == 0) continue;
+    struct stat entry {};
+    if (lstat(file.c_str(), &entry) != 0 || !S_ISREG(entry.st_mode) || ::access(file.c_str(), R_OK | W_OK) == 0)
+      continue;
     return fail(Errc::kWrongOwner, file + " belongs to user " + std::to_string(info.st_uid));
   }
   return Errc::kOk;
@@ -91,9 +94,10 @@ Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, s
 Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durability) noexcept {
   const std::string file = path("tmh.control");
   struct stat info {};
-  if (stat(file.c_str(), &info) != 0) {
+  if (lstat(file.c_str(), &info) != 0) {
     if (errno != ENOENT) return fail_errno(Errc::kIo, file);
     if (const Errc error = refuse_orphaned(); error != Errc::kOk) return error;
+    if (const Errc error = storage::refuse_remains(folder_); error != Errc::kOk) return error;
     is_new_ = true;
     const auto made = storage::new_control(geteuid(), address_base, durability);
     remove_rebuildable_files();
@@ -117,7 +121,7 @@ Errc DomainMemory::tell_life(bool is_lived_in) noexcept {
 // REQUIRES the folder lock: nobody is growing a segment.
 Errc DomainMemory::settle_sizes() noexcept {
   for (storage::SegmentRecordV1 &record : control_->segments) {
-    if (record.state == 0 || record.size_check == ~record.size_bytes) continue;
+    if (!storage::is_used(record) || storage::promised_size(record) == record.size_bytes) continue;
     struct stat info {};
     const bool exists = stat(segment_path(record).c_str(), &info) == 0;
     // Whoever promised may have died before it was on disk; others may be here and use the size at once.
@@ -205,7 +209,7 @@ std::uint32_t DomainMemory::file_of(std::uint32_t segment, const storage::Segmen
   const bool exists = segment > 0 && stat(segment_path(record).c_str(), &mine) == 0;
   for (std::uint32_t i = 0; i < segment; ++i) {
     const storage::SegmentRecordV1 &other = control_->segments[i];
-    if (storage::state_of(other) == 0) continue;
+    if (!storage::is_used(other)) continue;
     if (std::strcmp(other.name, record.name) == 0) return i;
     struct stat theirs {};
     if (exists && stat(segment_path(other).c_str(), &theirs) == 0 && theirs.st_dev == mine.st_dev &&
@@ -228,7 +232,7 @@ Errc DomainMemory::sync_data(storage::Home *home, std::uint32_t file) noexcept {
 Errc DomainMemory::make_sizes_durable() noexcept {
   std::array<std::uint64_t, storage::kSegmentsMax> now{};  // before the sync
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
-    if (storage::state_of(control_->segments[i]) == 1) now[i] = segment_size(i).load(std::memory_order_acquire);
+    if (storage::is_used(control_->segments[i])) now[i] = segment_size(i).load(std::memory_order_acquire);
   }
   if (const Errc error = sync_control(control_, sizeof *control_); error != Errc::kOk) return error;
   // relaxed: another thread's older look may win, which costs a sync more
@@ -274,7 +278,7 @@ Errc DomainMemory::open_segments() noexcept {
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = control_->segments[i];
     SegmentMemory &memory = segments_[i];
-    if (storage::state_of(record) == 0 || memory.is_open.load(std::memory_order_relaxed)) continue;
+    if (!storage::is_used(record) || memory.is_open.load(std::memory_order_relaxed)) continue;
     const std::uint64_t size = segment_size(i).load(std::memory_order_acquire);
     if (const Errc error = memory.home.open(segment_path(record), record.offset_bytes, size, record.max_bytes, false);
         error != Errc::kOk)
@@ -341,13 +345,14 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
       if (error != Errc::kOk) return error;
     }
   }
-  // address_next before the record: one that reaches beyond it would be refused.
-  if (const Errc error = sync_control(&control_->header, 512); error != Errc::kOk) return error;
+  storage::SegmentRecordV1 *const entry = &control_->segments[number];
+  storage::begin_record(entry);
+  if (const Errc error = sync_control(entry, sizeof *entry); error != Errc::kOk) return error;
   storage::SegmentRecordV1 sealed = record;
-  sealed.state = 1;
-  sealed.size_check = ~record.size_bytes;
+  sealed.state = static_cast<std::uint32_t>(storage::RecordState::kUsed);
   storage::seal(&sealed);
-  storage::store_record(&control_->segments[number], sealed);
+  storage::store_size(&sealed, record.size_bytes);
+  storage::store_record(entry, sealed);
   if (const Errc error = tell_of_segment(number); error != Errc::kOk) return error;
   return open_segments();
 }

@@ -153,7 +153,7 @@ class DomainMemory {
   // Does the page exist, as far as any segment record says? (Bytes of shared memory are not believed.)
   [[nodiscard]] bool exists(PageId page) const noexcept {
     const std::uint32_t number = storage::segment_number(page);
-    return number < storage::kSegmentsMax && storage::state_of(control_->segments[number]) == 1 &&
+    return number < storage::kSegmentsMax && storage::is_used(control_->segments[number]) &&
            storage::page_offset(page) < segment_size(number).load(std::memory_order_acquire);
   }
   // Has this process opened the page's segment?

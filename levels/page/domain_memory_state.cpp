@@ -53,7 +53,7 @@ Errc DomainMemory::look_at_state(Found *found) const noexcept {
     return fail_errno(Errc::kIo, "/proc/sys/kernel/random/boot_id, which tells what is left from before a reboot");
   std::string bytes;
   // Whatever hinders us from reading the file is an error: others may be using it.
-  if (::access(path("tmh.state").c_str(), F_OK) == 0) {
+  if (platform::has_entry(path("tmh.state"))) {
     if (const Errc error = platform::read_file(path("tmh.state"), 1u << 20, &bytes); error != Errc::kOk) return error;
   } else if (errno != ENOENT) {
     return fail_errno(Errc::kIo, path("tmh.state"));
@@ -256,7 +256,7 @@ Errc DomainMemory::open_rebuildable() noexcept {
 
 bool DomainMemory::has_rebuildable_files(const std::string &folder) noexcept {
   return std::any_of(std::begin(kRebuildable), std::end(kRebuildable),
-                     [&](const char *name) { return ::access((folder + "/" + name).c_str(), F_OK) == 0; });
+                     [&](const char *name) { return platform::has_entry(folder + "/" + name); });
 }
 
 void DomainMemory::remove_rebuildable_files() noexcept {
@@ -276,7 +276,7 @@ void DomainMemory::close_rebuildable() noexcept {
 }
 
 Errc DomainMemory::open_log_state(bool *usable) noexcept {
-  const bool existed = ::access(path("tmh.log.state").c_str(), F_OK) == 0;
+  const bool existed = platform::has_entry(path("tmh.log.state"));
   if (const Errc error = log_state_file_.open(path("tmh.log.state"), storage::kLogStateBytes, storage::kLogStateBytes,
                                               Blocks::kAllocated);
       error != Errc::kOk)

@@ -225,7 +225,7 @@ bool Engine::take_from_below(PageId page) noexcept {
 bool Engine::knows_too_little() const noexcept {
   if (irrevocable_ || memory_.segment_generation() == known_generation_) return false;
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
-    const bool is_there = storage::state_of(memory_.control().segments[i]) != 0;
+    const bool is_there = storage::is_used(memory_.control().segments[i]);
     if (is_there && !known_.test(i) && views_[i].base == nullptr) return true;
   }
   return false;

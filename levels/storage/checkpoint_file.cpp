@@ -70,7 +70,7 @@ Errc CheckpointFile::open(const std::string &folder, const std::uint64_t domain_
   domain_id_[0] = domain_id[0];
   domain_id_[1] = domain_id[1];
   const std::string path = checkpoint_path(folder);
-  if (struct stat info{}; stat(path.c_str(), &info) != 0 && errno == ENOENT)
+  if (struct stat info{}; lstat(path.c_str(), &info) != 0 && errno == ENOENT)
     return fail(Errc::kLogMissing, path + ": no such file");
   if (const Errc error = file_.open(path, DiskFile::Mode::kReadWrite); error != Errc::kOk) return error;
   return refresh();

@@ -27,7 +27,7 @@ DataFiles::DataFiles(std::string folder, const ControlFile &control, bool may_gr
     : folder_(std::move(folder)), control_(control), targets_(kSegmentsMax) {
   for (std::size_t i = 0; i < kSegmentsMax; ++i) {
     const SegmentRecordV1 &record = control.segments[i];
-    if (record.state == 0) continue;
+    if (!is_used(record)) continue;
     targets_[i].page_count = record.size_bytes / kPageBytes;
     targets_[i].page_limit = (may_grow ? record.max_bytes : record.size_bytes) / kPageBytes;
     targets_[i].offset_bytes = record.offset_bytes;
@@ -67,7 +67,9 @@ Errc DataFiles::open() noexcept {
 
 Errc DataFiles::open(Target *target, const SegmentRecordV1 &record) noexcept {
   const std::string path = data_file_path(folder_, record);
-  if (const Errc error = target->file.open(path, DiskFile::Mode::kReadWrite); error != Errc::kOk) return error;
+  if (const Errc error = target->file.open(path, DiskFile::Mode::kReadWrite, platform::FileRole::kSegment);
+      error != Errc::kOk)
+    return error;
   if (!target->file.is_whole(record.offset_bytes + record.size_bytes))
     return fail(Errc::kFileShrunk, path + " is shorter than its segment");
   const auto used = [](std::uint64_t word) { return word != 0; };

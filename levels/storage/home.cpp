@@ -30,7 +30,9 @@ Errc Home::open(const std::string &path, std::uint64_t offset_bytes, std::uint64
   if (may_extend && ::access(path.c_str(), F_OK) != 0) {
     if (const Errc error = watch_disk({DiskOp::kCreate, path_.c_str()}); error != Errc::kOk) return error;
   }
-  if (const Errc error = platform::open_regular(path, O_RDWR | (may_extend ? O_CREAT : 0), &fd_); error != Errc::kOk)
+  if (const Errc error =
+          platform::open_regular(path, O_RDWR | (may_extend ? O_CREAT : 0), platform::FileRole::kSegment, &fd_);
+      error != Errc::kOk)
     return error == Errc::kNotADomain ? fail(Errc::kBadArgument, path + " is not a regular file") : error;
   struct stat info {};
   if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, path);
@@ -71,11 +73,13 @@ Errc Home::separate(const std::string &path) noexcept {
   struct stat info {};
   if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, path_);
   const std::uint64_t bytes = static_cast<std::uint64_t>(info.st_size) - offset_bytes_;
-  if (::access(path.c_str(), F_OK) != 0) {
+  if (!platform::has_entry(path)) {
     // Under another name first: there never is half a home.
     const std::string temporary = path + ".new";
     platform::FileDescriptor made;
-    if (const Errc error = platform::open_regular(temporary, O_RDWR | O_CREAT | O_TRUNC, &made); error != Errc::kOk)
+    ::unlink(temporary.c_str());  // of one who died at it
+    constexpr int kNew = O_RDWR | O_CREAT | O_EXCL;
+    if (const Errc error = platform::open_regular(temporary, kNew, platform::FileRole::kOwn, &made); error != Errc::kOk)
       return error;
     if (ftruncate(made.get(), static_cast<off_t>(bytes)) != 0) return fail_errno(Errc::kIo, temporary);
     if (const Errc error = platform::copy_data(fd_.get(), offset_bytes_, bytes, made.get(), temporary);
@@ -83,7 +87,8 @@ Errc Home::separate(const std::string &path) noexcept {
       return error;
     if (::rename(temporary.c_str(), path.c_str()) != 0) return fail_errno(Errc::kIo, path);
   }
-  if (const Errc error = platform::open_regular(path, O_RDWR, &home_fd_); error != Errc::kOk) return error;
+  if (const Errc error = platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &home_fd_); error != Errc::kOk)
+    return error;
   munmap(base_, max_bytes_);
   base_ = nullptr;
   // Its length is right: whoever made it or grew it has seen to that. Others may be growing it now, so a length of ours could cut it.

@@ -81,10 +81,13 @@ Errc verify_header(const DiskFile &file, const LogIdentity &log, std::uint64_t i
 Errc verify_archived(const std::string &folder, const std::string &archive_folder, const LogIdentity &log,
                      std::uint64_t index) noexcept {
   const std::string archived_path = log_file_path(archive_folder, index);
-  if (::access(archived_path.c_str(), F_OK) != 0 && errno == ENOENT) return Errc::kOk;
+  if (!platform::has_entry(archived_path) && errno == ENOENT) return Errc::kOk;
   DiskFile archived, present;
-  if (const Errc error = archived.open(archived_path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
-  if (const Errc error = present.open(log_file_path(folder, index), DiskFile::Mode::kRead); error != Errc::kOk)
+  if (const Errc error = archived.open(archived_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
+      error != Errc::kOk)
+    return error;
+  if (const Errc error = present.open(log_file_path(folder, index), DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
+      error != Errc::kOk)
     return error;
   if (const Errc error = verify_header(archived, log, index); error != Errc::kOk) return error;
   const std::unique_ptr<std::byte[]> ours(new (std::nothrow) std::byte[kRecordBytesAccepted]);
@@ -104,7 +107,7 @@ Errc verify_archived(const std::string &folder, const std::string &archive_folde
 
 Errc verify_archive_folder(const std::string &archive_folder, const LogIdentity &log) noexcept {
   const std::string path = archive_folder + "/tmh.control";
-  if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) return Errc::kOk;
+  if (!platform::has_entry(path) && errno == ENOENT) return Errc::kOk;
   DiskFile file;
   if (const Errc error = file.open(path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
   ControlHeaderV1 header{};

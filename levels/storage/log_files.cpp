@@ -54,11 +54,6 @@ Errc publish(const std::string &folder, std::uint64_t index) noexcept {
   return error != Errc::kOk ? error : platform::sync_folder(folder);
 }
 
-bool exists(const std::string &path) noexcept {
-  struct stat info {};
-  return stat(path.c_str(), &info) == 0;
-}
-
 bool on_one_device(const std::string &one, const std::string &other) noexcept {
   struct stat a {};
   struct stat b {};
@@ -134,7 +129,8 @@ Errc verify_log_file_header(const LogFileHeaderV1 &header, const LogIdentity &lo
 
 Errc verify_log_file(const std::string &path, const LogIdentity &log, std::uint64_t index) {
   DiskFile file;
-  if (const Errc error = file.open(path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
+  if (const Errc error = file.open(path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog); error != Errc::kOk)
+    return error;
   LogFileHeaderV1 header{};
   std::size_t got = 0;
   if (const Errc error = file.read(0, &header, sizeof header, &got); error != Errc::kOk) return error;
@@ -166,7 +162,9 @@ Errc recycle_log_file(const std::string &folder, const LogIdentity &log, std::ui
   if (const Errc error = platform::disk_rename(log_file_path(folder, old_index), temporary); error != Errc::kOk)
     return error;
   DiskFile file;
-  if (const Errc error = file.open(temporary, DiskFile::Mode::kReadWrite); error != Errc::kOk) return error;
+  if (const Errc error = file.open(temporary, DiskFile::Mode::kReadWrite, platform::FileRole::kOwnLog);
+      error != Errc::kOk)
+    return error;
   if (!file.is_whole(log.file_bytes)) return fail(Errc::kShortFile, log_file_path(folder, old_index));
   if (file.has_other_names()) return create_log_file(folder, log, new_index);  // somebody keeps it: "ln", "cp -l"
   if (const Errc error = write_header(&file, log, new_index); error != Errc::kOk) return error;
@@ -179,7 +177,8 @@ Errc copy_log_file(const std::string &from_folder, const std::string &to_folder,
   if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
   DiskFile from;
   DiskFile to;
-  if (const Errc error = from.open(from_path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
+  if (const Errc error = from.open(from_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog); error != Errc::kOk)
+    return error;
   if (const Errc error = to.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk) return error;
   const std::unique_ptr<std::byte[]> piece(new (std::nothrow) std::byte[kPieceBytes]);
   if (piece == nullptr) return fail(Errc::kOutOfMemory, from_path);
@@ -196,7 +195,7 @@ Errc copy_log_file(const std::string &from_folder, const std::string &to_folder,
 Errc archive_log_file(const std::string &folder, const std::string &archive_folder, std::uint64_t index) noexcept {
   const std::string from = log_file_path(folder, index);
   const std::string to = log_file_path(archive_folder, index);
-  if (!exists(from) && exists(to)) return Errc::kOk;
+  if (!platform::has_entry(from) && platform::has_entry(to)) return Errc::kOk;
   bool is_far = false;
   if (const Errc error = move_file(from, archive_folder, to, &is_far); error != Errc::kOk) return error;
   if (is_far) {

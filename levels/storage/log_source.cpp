@@ -62,12 +62,13 @@ Errc LogSource::open_file(std::uint64_t index) noexcept {
   for (const std::string *folder : order_of(index)) {
     if (folder->empty() || is_there) continue;
     found.path = log_file_path(*folder, index);
-    is_there = stat(found.path.c_str(), &info) == 0;
+    is_there = lstat(found.path.c_str(), &info) == 0;
     if (!is_there && errno != ENOENT) return fail_errno(Errc::kIo, found.path);
   }
   if (is_there) {
-    if (!S_ISREG(info.st_mode)) return fail(Errc::kNotADomain, found.path + " is not a regular file");
-    if (const Errc error = disk_.open(found.path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
+    if (const Errc error = disk_.open(found.path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
+        error != Errc::kOk)
+      return error;
     found.exists = true;
     found.bytes = std::min(static_cast<std::uint64_t>(info.st_size), log_.file_bytes);
     LogFileHeaderV1 header{};
@@ -75,6 +76,9 @@ Errc LogSource::open_file(std::uint64_t index) noexcept {
     if (const Errc error = disk_.read(0, &header, sizeof header, &got); error != Errc::kOk) return error;
     found.header = got < sizeof header ? Errc::kShortFile : verify_log_file_header(header, log_, index, &found.why);
     if (found.header == Errc::kShortFile) found.why = "shorter than its header";
+    // A log file whose header was damaged gets another one. What somebody has linked here does not.
+    if (found.header != Errc::kOk && disk_.has_other_names())
+      return fail(Errc::kForeignFile, found.path + " has other names (hard links), and is no log file of this domain");
   }
   current_ = std::move(found);
   return Errc::kOk;

@@ -120,7 +120,8 @@ Errc LogWriter::append_open(std::uint64_t stamp, std::uint64_t time_ns, const Op
 Errc LogWriter::open_file(std::uint64_t index) noexcept try {
   file_index_ = ~0ull;
   const std::string path = log_file_path(folder_, index);
-  if (const Errc error = file_.open(path, platform::DiskFile::Mode::kReadWrite); error != Errc::kOk) {
+  if (const Errc error = file_.open(path, platform::DiskFile::Mode::kReadWrite, platform::FileRole::kOwnLog);
+      error != Errc::kOk) {
     // Gone for all, or only where this process looks: its folder has got another name, or it another root or other rights, since it came.
     const bool is_gone =
         ::access(path.c_str(), F_OK) != 0 && errno == ENOENT && ::access((folder_ + "/tmh.control").c_str(), F_OK) == 0;

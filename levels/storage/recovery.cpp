@@ -243,7 +243,8 @@ Errc Recovery::note_cut(const RecordView &record) {
   const std::string own_path = log_file_path(folder_, file_of(record.header.lsn, log_.file_bytes));
   if (!is_first || !options_.was_in_use || ::access(own_path.c_str(), F_OK) != 0) return Errc::kOk;
   DiskFile own;
-  if (const Errc error = own.open(own_path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
+  if (const Errc error = own.open(own_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog); error != Errc::kOk)
+    return error;
   RecordHeaderV1 there{};
   std::size_t got = 0;
   if (const Errc error = own.read(record.header.lsn % log_.file_bytes, &there, sizeof there, &got); error != Errc::kOk)
@@ -255,7 +256,7 @@ Errc Recovery::note_cut(const RecordView &record) {
 Errc Recovery::no_such_page(const RecordView &record, PageId page) const {
   const std::uint64_t segment = segment_number(page);
   const std::string at = "LSN " + std::to_string(record.header.lsn) + ": ";
-  if (options_.grow != nullptr && segment < kSegmentsMax && control_.segments[segment].state == 0)
+  if (options_.grow != nullptr && segment < kSegmentsMax && !is_used(control_.segments[segment]))
     return fail(Errc::kBadArgument, at + "segment " + std::to_string(segment) +
                                         " was made after this backup, which can be brought to earlier moments only");
   return fail(Errc::kLogDamaged, at + "page " + std::to_string(static_cast<std::uint64_t>(page_index(page))) +
@@ -328,11 +329,13 @@ Errc Recovery::grow_segments() const {
 Errc Recovery::grow_heaps() const {
   for (std::uint32_t i = 0; options_.grow != nullptr && i < kSegmentsMax; ++i) {
     const SegmentRecordV1 &record = control_.segments[i];
-    if (record.state == 0 || record.layout != static_cast<std::uint32_t>(Layout::kHeap)) continue;
+    if (!is_used(record) || record.layout != static_cast<std::uint32_t>(Layout::kHeap)) continue;
     DiskFile file;
     MapHeaderV1 map{};
     std::size_t got = 0;
-    if (const Errc error = file.open(data_file_path(folder_, record), DiskFile::Mode::kRead); error != Errc::kOk)
+    if (const Errc error =
+            file.open(data_file_path(folder_, record), DiskFile::Mode::kRead, platform::FileRole::kSegment);
+        error != Errc::kOk)
       return error;
     const std::uint64_t at = record.offset_bytes + std::uint64_t{raw(kMapPage)} * kPageBytes;
     if (const Errc error = file.read(at, &map, sizeof map, &got); error != Errc::kOk) return error;

@@ -43,7 +43,7 @@ LogRig::LogRig(const std::string &folder, std::uint64_t pages)
   keep_freed_memory();
   for (std::uint32_t i = 0; i < kSegments; ++i) {
     storage::SegmentRecordV1 &record = control_->segments[i];
-    record.state = 1;
+    record.state = static_cast<std::uint32_t>(storage::RecordState::kUsed);
     record.layout = 2;
     record.offset_bytes = kOffsetPages[i] * kPageBytes;
     record.max_bytes = 2 * pages_ * kPageBytes;
