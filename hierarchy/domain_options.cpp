@@ -102,7 +102,11 @@ Errc DomainImpl::check_agreement(const DomainOptions &options) const {
   if (const Errc error = parse_policy(options, &policy); error != Errc::kOk) return error;
   if (const Errc error = check_detection(options.detection); error != Errc::kOk) return error;
   if (const Errc error = check_levels(options.levels); error != Errc::kOk) return error;
-  return check_durability(options.durability);
+  if (const Errc error = check_durability(options.durability); error != Errc::kOk) return error;
+  if (options.page_checksums == PageChecksums{}) return Errc::kOk;
+  platform::FolderLock folder_lock;
+  if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+  return settle_page_checksums(options);
 }
 
 Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
@@ -189,6 +193,25 @@ Errc DomainImpl::settle_latency() {
     return error;
   latency_use_ = wanted == Latency{} ? Latency::kSampled : wanted;
   return Errc::kOk;
+}
+
+namespace {
+// *wanted is unset where nothing is asked for.
+Errc wanted_page_checksums(const DomainOptions &options, PageChecksums *wanted) {
+  *wanted = PageChecksums{};
+  return choose("TMH_PAGE_CHECKSUMS", Errc::kBadArgument, page_checksums_values(), options.page_checksums,
+                PageChecksums::kOn, wanted);
+}
+}  // namespace
+
+// REQUIRES the folder lock, after recovery.
+Errc DomainImpl::settle_page_checksums(const DomainOptions &options) const {
+  PageChecksums wanted{};
+  if (const Errc error = wanted_page_checksums(options, &wanted); error != Errc::kOk) return error;
+  if (durable_ != nullptr) return durable_->use_page_checksums(wanted);
+  // The variable is of all domains that the program opens.
+  if (options.page_checksums != PageChecksums::kOn) return Errc::kOk;
+  return fail(Errc::kNotDurable, folder_ + ": page checksums are of durable domains");
 }
 
 Errc DomainImpl::settle_durability(Durability *wanted) const { return wanted_durability(options_, wanted); }
