@@ -330,10 +330,22 @@ Errc DurableDomain::write_page_checksums() noexcept {
   const std::uint64_t base = memory_.has_separate_homes() ? 0 : state().checksums_base;
   const storage::ChecksumsTitle title{storage::ChecksumsKind::kOfClose, true,
                                       checkpoint_file_.current().sequence + 1};
-  return storage::write_checksums(memory_.folder(), memory_.control(), title, base, [this](storage::PageId page) {
+  // Stamps lie in a sparse file: a load from a hole would take memory.
+  constexpr std::uint64_t kRunPages = platform::GrowingFile::kReservedBytes / sizeof(page::PageMeta);
+  std::uint64_t run = ~0ull;
+  bool is_run_stamped = false;
+  return storage::write_checksums(memory_.folder(), memory_.control(), title, base, [&](storage::PageId page) {
+    const page::SegmentMemory &segment = memory_.segment(storage::segment_number(page));
     // acquire: pairs with the release where the segment is opened
-    if (!memory_.segment(storage::segment_number(page)).is_open.load(std::memory_order_acquire)) return true;
-    return memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) != 0;  // relaxed: nobody else is here
+    if (!segment.is_open.load(std::memory_order_acquire)) return true;
+    if (run != static_cast<std::uint64_t>(page) / kRunPages) {
+      run = static_cast<std::uint64_t>(page) / kRunPages;
+      const std::uint64_t first = static_cast<std::uint64_t>(storage::page_index(page)) / kRunPages * kRunPages;
+      is_run_stamped = platform::has_data(segment.meta_file.fd(), first * sizeof(page::PageMeta),
+                                          platform::GrowingFile::kReservedBytes);
+    }
+    // relaxed: nobody else is here
+    return is_run_stamped && memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) != 0;
   });
 }
 
