@@ -52,7 +52,7 @@ struct Progress {
   std::atomic<unsigned> writers_left{0};
   std::atomic<std::uint64_t> committed{0}, attempts{0};
   std::atomic<std::int32_t> reader_pid{0}, writer_pid{0};  // of the first writer
-  double commit_us_median = 0, commit_us_max = 0;  // of the first writer
+  double commit_us_median = 0, commit_us_max = 0;          // of the first writer
   std::uint64_t snapshot_hash = 0, final_hash = 0;
   std::uint64_t queries = 0;
   double query_s = 0;
@@ -183,7 +183,8 @@ class LongQuery {
   // Each writer has its own pages by chance, out of all.
   [[nodiscard]] Random choices_of(unsigned writer) const { return Random(options_.common.seed + writer); }
 
-  // A commit adds 1 to the value of each page that it writes: what is there at the end does not depend on the order.
+  // A commit adds 1 to the value of each page that it writes: what is there at the end does not
+  // depend on the order.
   void write_paced(const Mode &mode, const std::string &folder, unsigned writer, Progress *progress,
                    std::uint64_t commits, double seconds) const {
     Domain domain = open_domain(mode, folder);
@@ -350,7 +351,8 @@ class LongQuery {
                 static_cast<unsigned long long>(options_.commits), options_.pages_per_commit, options_.writers,
                 options_.writers == 1 ? "" : "s");
     table.print();
-    const std::uint64_t bound = (std::uint64_t{options_.pages} + (2ULL + options_.writers) * options_.pages_per_commit) * kPageBytes;
+    const std::uint64_t bound =
+        (std::uint64_t{options_.pages} + (2ULL + options_.writers) * options_.pages_per_commit) * kPageBytes;
     std::printf("query open for %.1f s, did not abort, saw its snapshot; %llu commits in %llu attempts\n",
                 progress.query_s, static_cast<unsigned long long>(options_.commits),
                 static_cast<unsigned long long>(progress.attempts.load(std::memory_order_relaxed)));

@@ -158,8 +158,8 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   std::string why;
   const auto &id = memory_.control().header.domain_id;
   if (storage::read_checksums_header(memory_.folder(), id, &checksums, &why) != Errc::kOk) checksums = {};
-  const bool was_current = !is_restoration &&
-                           storage::is_current(checksums, checkpoint_file_.current(), memory_.control().header);
+  const bool was_current =
+      !is_restoration && storage::is_current(checksums, checkpoint_file_.current(), memory_.control().header);
   const bool is_of_copy = checksums.kind == static_cast<std::uint32_t>(storage::ChecksumsKind::kOfCopy);
   // A restoration stores to data files of a copy that counts as unopened until it has ended.
   if (is_of_copy && is_restoration)
@@ -316,20 +316,22 @@ Errc DurableDomain::use_page_checksums(PageChecksums wanted) noexcept {
   return platform::sync_folder(memory_.folder());
 }
 
-// What is opened here is no copy any more: its table goes, or stays as the setting that the domain had.
+// What is opened here is no copy any more: its table goes, or stays as the setting that the domain
+// had.
 Errc DurableDomain::end_checksums_of_copy(bool is_wanted) noexcept {
   if (is_wanted) return storage::write_checksums(memory_.folder(), memory_.control(), {}, 0, nullptr);
   return use_page_checksums(PageChecksums::kOff);
 }
 
-// For the checkpoint that close_clean() is about to store. A page that was committed to since the domain was opened has a stamp; the others are not
-// read, so one that has gone bad on disk meanwhile keeps the checksum that says so. With separate homes level 1 leaves no such stamp: all are read.
+// For the checkpoint that close_clean() is about to store. A page that was committed to since the
+// domain was opened has a stamp; the others are not read, so one that has gone bad on disk
+// meanwhile keeps the checksum that says so. With separate homes level 1 leaves no such stamp: all
+// are read.
 Errc DurableDomain::write_page_checksums() noexcept {
   if (!has_page_checksums()) return Errc::kOk;
   if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
   const std::uint64_t base = memory_.has_separate_homes() ? 0 : state().checksums_base;
-  const storage::ChecksumsTitle title{storage::ChecksumsKind::kOfClose, true,
-                                      checkpoint_file_.current().sequence + 1};
+  const storage::ChecksumsTitle title{storage::ChecksumsKind::kOfClose, true, checkpoint_file_.current().sequence + 1};
   // Stamps lie in a sparse file: a load from a hole would take memory.
   constexpr std::uint64_t kRunPages = platform::GrowingFile::kReservedBytes / sizeof(page::PageMeta);
   std::uint64_t run = ~0ull;
@@ -349,7 +351,8 @@ Errc DurableDomain::write_page_checksums() noexcept {
   });
 }
 
-// Of data files that nobody else knows yet. Their control file is the copy's own: the domain's may have grown.
+// Of data files that nobody else knows yet. Their control file is the copy's own: the domain's may
+// have grown.
 Errc DurableDomain::write_checksums_of_copy(const std::string &folder, bool is_wanted) noexcept try {
   std::string bytes;
   if (const Errc error = platform::read_file(folder + "/tmh.control", storage::kControlBytes, &bytes);

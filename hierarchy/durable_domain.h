@@ -48,7 +48,8 @@ class DurableDomain {
   void stop() noexcept;
   // The last participant has left, everything is home: the next open has nothing to replay. REQUIRES the folder lock.
   [[nodiscard]] Errc close_clean() noexcept;
-  // Makes the setting the domain's; unset: leaves it. REQUIRES the folder lock, and recover() or join() before.
+  // Makes the setting the domain's; unset: leaves it. REQUIRES the folder lock, and recover() or
+  // join() before.
   [[nodiscard]] Errc use_page_checksums(PageChecksums wanted) noexcept;
 
   [[nodiscard]] page::DurableLog &log() const noexcept { return *log_; }

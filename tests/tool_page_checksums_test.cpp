@@ -1,7 +1,9 @@
-// tests/tool_page_checksums_test.cpp -- tmh.checksums: what tmh check finds with it, and when it has nothing to say.
-// Invariants: (1) in a closed domain with the option, and in a backup, every changed byte of a data file is found, and named. (2) what is right is
-//             never called damaged, wherever a process died. (3) damage of the table itself is told as such. (4) a page that nobody changed keeps
-//             its checksum over later openings.
+// tests/tool_page_checksums_test.cpp -- tmh.checksums: what tmh check finds with it, and when it
+// has nothing to say.
+// Invariants: (1) in a closed domain with the option, and in a backup, every changed byte of a data
+//             file is found, and named. (2) what is right is never called damaged, wherever a
+//             process died. (3) damage of the table itself is told as such. (4) a page that nobody
+//             changed keeps its checksum over later openings.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -135,7 +137,8 @@ TEST_F(PageChecksumsTest, WhoseRecoveryDiedInABackupIsNotCalledDamaged) {
   EXPECT_EQ(parts[0].state, PartState::kUnchecked) << parts[0].message;
 }
 
-// Pages that nobody commits to are not read again at a close: what a disk has made of them meanwhile does not become right.
+// Pages that nobody commits to are not read again at a close: what a disk has made of them
+// meanwhile does not become right.
 TEST_F(PageChecksumsTest, APageThatWentBadStaysBadOverLaterOpenings) {
   make(domain(), with_checksums());
   flip(domain() + "/a.db", 40 * kPageBytes + 100);
@@ -221,7 +224,8 @@ TEST_F(PageChecksumsTest, TheSettingStaysUntilSomebodyChangesIt) {
   EXPECT_FALSE(has_table());
   EXPECT_TRUE(look(domain()).empty());
   const auto open_with = [&](PageChecksums use) {
-    in_domain(domain(), with_checksums(use), Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 2); });
+    in_domain(domain(), with_checksums(use), Ending::kClosed,
+              [](const Domain &d, const Segment &s) { commit(d, s, 2); });
   };
   open_with(PageChecksums::kOn);
   expect_sound(domain());
@@ -247,14 +251,17 @@ TEST_F(PageChecksumsTest, WrongValuesAndVolatileDomainsAreRefused) {
   expect_child("refused", [&] {
     DomainOptions options = durable_options();
     options.page_checksums = static_cast<PageChecksums>(3);
-    expect_error(Errc::kBadArgument, [&] { (void)Domain::open(domain(), options); }, "right values: off, on");
+    expect_error(
+        Errc::kBadArgument, [&] { (void)Domain::open(domain(), options); }, "right values: off, on");
     ::setenv("TMH_PAGE_CHECKSUMS", "yes", 1);
-    expect_error(Errc::kBadArgument, [&] { (void)Domain::open(domain(), durable_options()); },
-                 "TMH_PAGE_CHECKSUMS='yes'; right values: off, on");
+    expect_error(
+        Errc::kBadArgument, [&] { (void)Domain::open(domain(), durable_options()); },
+        "TMH_PAGE_CHECKSUMS='yes'; right values: off, on");
     ::setenv("TMH_PAGE_CHECKSUMS", "on", 1);
     DomainOptions is_volatile;
     is_volatile.page_checksums = PageChecksums::kOn;
-    expect_error(Errc::kNotDurable, [&] { (void)Domain::open(domain(), is_volatile); }, "page checksums");
+    expect_error(
+        Errc::kNotDurable, [&] { (void)Domain::open(domain(), is_volatile); }, "page checksums");
     EXPECT_FALSE(fs::exists(domain() + "/tmh.control")) << "a refused open leaves no domain";
     Domain::open(domain(), DomainOptions{}).close();  // the variable is of all domains that a program opens
     EXPECT_FALSE(has_table());

@@ -226,8 +226,8 @@ std::vector<Part> checksum_parts(const std::string &folder, const ControlFile &c
       break;
     }
     case State::kTableDamaged:
-      part.message = storage::checksums_path(folder) + " itself is damaged, and says nothing of the data files: " +
-                     verdict.why;
+      part.message =
+          storage::checksums_path(folder) + " itself is damaged, and says nothing of the data files: " + verdict.why;
       break;
     case State::kUnreadable:
       part.state = PartState::kUnreadable;

@@ -112,8 +112,9 @@ enum class Durability : std::uint8_t {
   kStrict = 3,    // "strict": acknowledged when durable
 };
 
-// Durable domains: a checksum of each page of the data files, in tmh.checksums, as of the last clean close; `tmh check` compares. The setting
-// stays with the domain until somebody opens it with another one.
+// Durable domains: a checksum of each page of the data files, in tmh.checksums, as of the last
+// clean close; `tmh check` compares. The setting stays with the domain until somebody opens it with
+// another one.
 enum class PageChecksums : std::uint8_t {
   kOff = 1,  // "off": none; a backup has them all the same. A new domain's.
   kOn = 2,   // "on": the last one to close the domain writes them
@@ -153,7 +154,7 @@ struct Policy {
 [[nodiscard]] Errc parse(std::string_view spec, CrossPolicy *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Escalation *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, ThreadViewUse *out) noexcept;
-[[nodiscard]] Errc parse(std::string_view spec, Latency *out) noexcept;  // kBadArgument
+[[nodiscard]] Errc parse(std::string_view spec, Latency *out) noexcept;        // kBadArgument
 [[nodiscard]] Errc parse(std::string_view spec, PageChecksums *out) noexcept;  // kBadArgument
 [[nodiscard]] std::string to_string(const Policy &policy);
 [[nodiscard]] const char *to_string(Tracking tracking) noexcept;
@@ -204,7 +205,8 @@ struct DomainOptions {
   // false: a begin waits until everything committed is durable, and an instance whose snapshot would have to move on to what is not waits, too, or
   // begins again. But an irrevocable one reads what level 1 commits after its call.
   bool early_release = true;
-  // Unset: TMH_PAGE_CHECKSUMS, else as the domain has it. Of a volatile domain kNotDurable; the variable is without effect there.
+  // Unset: TMH_PAGE_CHECKSUMS, else as the domain has it. Of a volatile domain kNotDurable; the
+  // variable is without effect there.
   PageChecksums page_checksums = PageChecksums{};
   std::uint32_t flush_interval_ms = 50;           // buffered: a commit is durable within twice this time
   std::uint64_t log_file_bytes = 0;               // at creation only; multiple of 4096, 1 MiB to 4 GiB; 0: 16 MiB

@@ -359,8 +359,9 @@ void ConsistencyTree::fold_new() noexcept {
   folded_stamp_ = std::min(durable, memory_.version(newest).stamp.load(std::memory_order_relaxed));
 }
 
-// The whole chain, whoever owns its versions. Where a pin stands between two, those below are looked at as well: while W writers work, an
-// instance of another one mostly stands between a page's newest two versions, and it has gone when a third one comes.
+// The whole chain, whoever owns its versions. Where a pin stands between two, those below are
+// looked at as well: while W writers work, an instance of another one mostly stands between a
+// page's newest two versions, and it has gone when a third one comes.
 void ConsistencyTree::fold_below(Slot slot) noexcept {
   if (!memory_.knows(PageId{memory_.version(slot).page})) return;
   const std::uint64_t durable = memory_.durable_clock();  // a version is what its log record will be made of
@@ -376,7 +377,8 @@ void ConsistencyTree::fold_below(Slot slot) noexcept {
   }
 }
 
-// By slots and not by lists: so nothing is forgotten whoever owns it, and the place to go on from is a number.
+// By slots and not by lists: so nothing is forgotten whoever owns it, and the place to go on from
+// is a number.
 void ConsistencyTree::fold_some(std::size_t slots) noexcept {
   if (!blocked_ || !is_linked() || !gather_pins()) return;
   const Slot capacity = memory_.state().version_capacity.load(std::memory_order_relaxed);

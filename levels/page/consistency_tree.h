@@ -67,8 +67,9 @@ class ConsistencyTree {
   // versions; where one does, every `patience` versions or 100 ms. now_ns: platform::coarse_ns(), or a little earlier.
   [[nodiscard]] bool is_tidying_due(std::uint64_t now_ns, std::size_t patience) const noexcept;
   [[nodiscard]] bool holds_own() const noexcept { return lists_.of(self_).oldest != 0; }
-  // Where somebody's pin keeps our versions: looks at the next `slots` version slots, and folds what no snapshot can ask for any more,
-  // whoever owns it. A page that nobody writes again keeps what a pin needed that has gone since; here it loses it.
+  // Where somebody's pin keeps our versions: looks at the next `slots` version slots, and folds
+  // what no snapshot can ask for any more, whoever owns it. A page that nobody writes again keeps
+  // what a pin needed that has gone since; here it loses it.
   void fold_some(std::size_t slots) noexcept;
   // Folds every version that no snapshot can ask for into its successor.
   void fold_all() noexcept;

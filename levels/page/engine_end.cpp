@@ -336,8 +336,8 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
 }
 
 // Versions of owners that commit no more, because they idle, left or died, go home by those who still do. All at once would keep the lock for
-// long, so as many as such a commit itself may take; until none is left, at each commit. What a pin keeps from going home is folded, some at
-// each sweep.
+// long, so as many as such a commit itself may take; until none is left, at each commit. What a pin
+// keeps from going home is folded, some at each sweep.
 void Engine::sweep(std::uint64_t now_ns) noexcept {
   constexpr std::size_t kSweepAtMost = 256;
   constexpr std::size_t kFoldAtMost = 1024;  // slots in a row: 10 to 30 us, a thousandth of the period

@@ -49,7 +49,8 @@ struct alignas(64) LogState {
   std::uint32_t version;
   std::uint32_t generation;
   std::uint64_t file_bytes;
-  // Sequence of the table of page checksums (page_checksums.h) that said what the data files were when the domain was opened. 0: none.
+  // Sequence of the table of page checksums (page_checksums.h) that said what the data files were
+  // when the domain was opened. 0: none.
   std::uint64_t checksums_base;
   std::uint64_t reserved_zero[4];
   alignas(64) platform::SharedLock lock;     // the writer's

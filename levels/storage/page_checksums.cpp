@@ -1,4 +1,5 @@
-// levels/storage/page_checksums.cpp -- writing a table of page checksums, and comparing data files with one.
+// levels/storage/page_checksums.cpp -- writing a table of page checksums, and comparing data files
+// with one.
 #include "levels/storage/page_checksums.h"
 
 #include <sys/stat.h>
@@ -294,8 +295,7 @@ class Comparison {
       std::uint32_t crc = 0;
       if (const Errc error = reader_.crc(first + i, first + count, &crc); error != Errc::kOk) return error;
       if (crc == (block == nullptr ? zero : block->crcs[i])) continue;
-      if (verdict_.differing.size() < ChecksumsVerdict::kNamedMax)
-        verdict_.differing.push_back({segment, first + i});
+      if (verdict_.differing.size() < ChecksumsVerdict::kNamedMax) verdict_.differing.push_back({segment, first + i});
       ++verdict_.differing_count;
     }
     return Errc::kOk;
@@ -316,8 +316,8 @@ Errc write_checksums(const std::string &folder, const ControlFile &control, cons
   TableWriter writer(folder, control, title);
   TableReader before;
   std::string why;
-  const bool has_base = base != 0 && before.open(folder, control.header.domain_id, &why) == Errc::kOk &&
-                        before.header().sequence == base;
+  const bool has_base =
+      base != 0 && before.open(folder, control.header.domain_id, &why) == Errc::kOk && before.header().sequence == base;
   const Errc error = writer.write(has_base ? &before : nullptr, is_changed);
   if (error != Errc::kCorrupt) return error;
   // A block of the base is damaged: everything is read.

@@ -1,11 +1,14 @@
-// levels/storage/page_checksums.h -- tmh.checksums: a CRC32C of each page of the data files, as they lie in a closed domain or in a copy.
-// Shape:     ChecksumsHeaderV1, then ChecksumsBlockV1: the pages of a segment by kChecksumsPerBlock, rising by segment and page. A block whose
-//            pages are all zeros is left out. Each block has a checksum of its own.
-// Invariant: a table names the checkpoint that is stored after it. It says something only while that one is the newest: of a clean
-//            checkpoint, or of a copy that nobody has opened. An open stores another checkpoint before it stores to a data file, so a table that
-//            a death, a power cut or a later commit has left behind is never taken for a present one.
-//            A table gets its name when it is whole and durable.
-//            While the domain is open the file is the setting: whoever closes last writes a table where there is one.
+// levels/storage/page_checksums.h -- tmh.checksums: a CRC32C of each page of the data files, as
+// they lie in a closed domain or in a copy.
+// Shape:     ChecksumsHeaderV1, then ChecksumsBlockV1: the pages of a segment by
+//            kChecksumsPerBlock, rising by segment and page. A block whose pages are all zeros is
+//            left out. Each block has a checksum of its own.
+// Invariant: a table names the checkpoint that is stored after it. It says something only while
+//            that one is the newest: of a clean checkpoint, or of a copy that nobody has opened. An
+//            open stores another checkpoint before it stores to a data file, so a table that a
+//            death, a power cut or a later commit has left behind is never taken for a present one.
+//            A table gets its name when it is whole and durable. While the domain is open the file
+//            is the setting: whoever closes last writes a table where there is one.
 // Sharing:   written under the folder lock, or in a folder that is nobody else's yet.
 // Source:    DESIGN D8.
 #pragma once
@@ -56,14 +59,14 @@ static_assert(std::has_unique_object_representations_v<ChecksumsHeaderV1>);
 
 inline constexpr std::size_t kChecksumsPerBlock = 1015;
 
-struct ChecksumsBlockV1 {                       // offset
-  std::uint32_t segment;                        //    0
-  std::uint32_t count;                          //    4  pages
-  std::uint64_t first_page;                     //    8  multiple of kChecksumsPerBlock
-  std::uint64_t sequence;                       //   16  the header's
-  std::uint64_t index;                          //   24  of this block
-  std::uint32_t crcs[kChecksumsPerBlock];       //   32  CRC32C of each page; behind count: 0
-  std::uint32_t crc;                            // 4092  CRC32C of bytes [0, 4092)
+struct ChecksumsBlockV1 {                  // offset
+  std::uint32_t segment;                   //    0
+  std::uint32_t count;                     //    4  pages
+  std::uint64_t first_page;                //    8  multiple of kChecksumsPerBlock
+  std::uint64_t sequence;                  //   16  the header's
+  std::uint64_t index;                     //   24  of this block
+  std::uint32_t crcs[kChecksumsPerBlock];  //   32  CRC32C of each page; behind count: 0
+  std::uint32_t crc;                       // 4092  CRC32C of bytes [0, 4092)
 };
 static_assert(sizeof(ChecksumsBlockV1) == 4096 && offsetof(ChecksumsBlockV1, crc) == 4092);
 static_assert(offsetof(ChecksumsBlockV1, crcs) == 32);
@@ -78,13 +81,15 @@ struct ChecksumsTitle {
   std::uint64_t sequence = 0;
 };
 
-// Of every page of every segment, but kNone: of none. Durable when it returns; the table that was there before stays until then.
-// base: the sequence of the table in `folder` that says what pages were that `is_changed` denies: these are not read. 0: all are read.
-// kDiskFull, kFileShrunk, kOutOfMemory, kIo.
+// Of every page of every segment, but kNone: of none. Durable when it returns; the table that was
+// there before stays until then. base: the sequence of the table in `folder` that says what pages
+// were that `is_changed` denies: these are not read. 0: all are read. kDiskFull, kFileShrunk,
+// kOutOfMemory, kIo.
 [[nodiscard]] Errc write_checksums(const std::string &folder, const ControlFile &control, const ChecksumsTitle &title,
                                    std::uint64_t base, const std::function<bool(PageId)> &is_changed) noexcept;
 
-// The header of the table in `folder`. kNotADomain: there is none, or of another domain; kForeignVersion, kCorrupt; *why says what.
+// The header of the table in `folder`. kNotADomain: there is none, or of another domain;
+// kForeignVersion, kCorrupt; *why says what.
 [[nodiscard]] Errc read_checksums_header(const std::string &folder, const std::uint64_t (&domain_id)[2],
                                          ChecksumsHeaderV1 *header, std::string *why);
 // Do the data files have to be what the table says? `checkpoint`: the newest slot.
@@ -99,8 +104,8 @@ struct ChecksumsVerdict {
     std::uint64_t page;
   };
   State state = State::kNoTable;
-  std::string why;              // of kTableDamaged and kUnreadable
-  std::uint64_t page_count = 0;     // looked at
+  std::string why;               // of kTableDamaged and kUnreadable
+  std::uint64_t page_count = 0;  // looked at
   std::uint64_t differing_count = 0;
   std::vector<Page> differing;  // the first kNamedMax
 };
