@@ -1,5 +1,5 @@
 // bench/long_query.cpp -- memory and correctness while one query stays open under a stream of commits.
-// Shape:   three processes in one domain.
+// Shape:   processes in one domain.
 //          reader   begins a query, reads the even pages, then waits; at the end it reads all pages, the odd ones for the
 //                   first time, and must see every page as it was at its begin
 //          writer   --commits transactions of --pages-per-commit random pages, spread evenly over --seconds (paced: that
@@ -9,6 +9,7 @@
 // Checked: the query neither aborts nor sees a change; afterwards a new query sees the writer's last values; versions held
 //          fall back once the query has ended.
 // Bound:   a snapshot needs at most one old version of every page, and one version can be in the making per process.
+//          versions_per_page tells how near that is: 1 is what the one query needs.
 // Source:  <papers/memory-mapped-transactions>, section 3.3 (garbage collection); 2.3 (queries never abort).
 #include <time.h>
 #include <unistd.h>
@@ -39,18 +40,19 @@ struct Options {
   std::uint64_t commits = 100'000;
   std::uint32_t pages = 4'096;
   std::uint32_t pages_per_commit = 4;
+  unsigned writers = 1;
   double sample_seconds = 1;
   bool burst = false;
   std::string modes;  // names; empty: the first that is available
 };
 
-// In memory shared by the three processes.
+// In memory shared by all processes.
 struct Progress {
-  std::atomic<bool> reader_ready{false}, writer_done{false}, reader_done{false};
-  std::atomic<std::uint64_t> committed{0};
-  std::atomic<std::int32_t> reader_pid{0}, writer_pid{0};
-  std::uint64_t attempts = 0;
-  double commit_us_median = 0, commit_us_max = 0;
+  std::atomic<bool> reader_ready{false}, reader_done{false};
+  std::atomic<unsigned> writers_left{0};
+  std::atomic<std::uint64_t> committed{0}, attempts{0};
+  std::atomic<std::int32_t> reader_pid{0}, writer_pid{0};  // of the first writer
+  double commit_us_median = 0, commit_us_max = 0;          // of the first writer
   std::uint64_t snapshot_hash = 0, final_hash = 0;
   std::uint64_t queries = 0;
   double query_s = 0;
@@ -70,8 +72,9 @@ std::uint64_t *page_words(std::byte *data, std::uint64_t page) {
 std::uint64_t initial_value(std::uint64_t page) { return page * 0x9e3779b97f4a7c15ULL; }
 
 // Waits for shared state to change. Not an event of the engine's: a pause of 1 ms keeps the core free for the others.
-void wait_until(const std::atomic<bool> &flag) {
-  while (!flag.load(std::memory_order_acquire)) {  // acquire: pairs with the release of whoever sets it
+template <class T>
+void wait_until(const std::atomic<T> &word, T wanted) {
+  while (word.load(std::memory_order_acquire) != wanted) {  // acquire: pairs with the setter's release
     const timespec pause{0, 1'000'000};
     (void)::nanosleep(&pause, nullptr);
   }
@@ -119,6 +122,7 @@ class LongQuery {
     all["commits"] = options_.commits;
     all["pages"] = options_.pages;
     all["pages_per_commit"] = options_.pages_per_commit;
+    all["writers"] = options_.writers;
     all["pace"] = options_.burst ? "burst" : "even";
     return all;
   }
@@ -164,7 +168,7 @@ class LongQuery {
     for (std::uint64_t page = 0; page < options_.pages; page += 2)
       check_page(segment.data(), page, initial_value(page));
     progress->reader_ready.store(true, std::memory_order_release);  // pairs with wait_until in the writer
-    wait_until(progress->writer_done);
+    wait_until(progress->writers_left, 0U);
     ResultHash hash;
     for (std::uint64_t page = 0; page < options_.pages; ++page) {
       check_page(segment.data(), page, initial_value(page));
@@ -176,12 +180,18 @@ class LongQuery {
     progress->reader_done.store(true, std::memory_order_release);  // pairs with the monitor's load
   }
 
-  void write_paced(const Mode &mode, const std::string &folder, Progress *progress, std::uint64_t commits,
-                   double seconds) {
+  // Each writer has its own pages by chance, out of all.
+  [[nodiscard]] Random choices_of(unsigned writer) const { return Random(options_.common.seed + writer); }
+
+  // A commit adds 1 to the value of each page that it writes: what is there at the end does not
+  // depend on the order.
+  void write_paced(const Mode &mode, const std::string &folder, unsigned writer, Progress *progress,
+                   std::uint64_t commits, double seconds) const {
     Domain domain = open_domain(mode, folder);
     const Segment segment = map(domain);
-    progress->writer_pid = ::getpid();
-    Random random(options_.common.seed);
+    if (writer == 0) progress->writer_pid = ::getpid();
+    Random random = choices_of(writer);
+    std::uint64_t attempts = 0;
     std::vector<double> commit_us;
     commit_us.reserve(commits);
     const std::int64_t start = now_ns();
@@ -194,29 +204,37 @@ class LongQuery {
       for (std::uint64_t &page : pages) page = random.below(options_.pages);
       const std::int64_t begun = now_ns();
       atomically(domain, [&] {
-        ++progress->attempts;
+        ++attempts;
         for (const std::uint64_t page : pages) {
-          std::fill_n(page_words(segment.data(), page), kWordsPerPage, initial_value(page) + i);
+          std::uint64_t *words = page_words(segment.data(), page);
+          // Load and store in one instruction: the page's first touch is the store.
+          const std::uint64_t value = std::atomic_ref(words[0]).fetch_add(1, std::memory_order_relaxed) + 1;
+          std::fill_n(words + 1, kWordsPerPage - 1, value);
         }
       });
       commit_us.push_back(static_cast<double>(now_ns() - begun) / 1000);
-      progress->committed.store(i, std::memory_order_relaxed);  // relaxed: a number to show
+      progress->committed.fetch_add(1, std::memory_order_relaxed);  // relaxed: a number to show
     }
+    progress->attempts.fetch_add(attempts, std::memory_order_relaxed);  // as above
+    if (writer != 0) return;
     const Summary us = summarize(std::move(commit_us));
     progress->commit_us_median = us.median;
     progress->commit_us_max = us.max;
   }
 
-  // What the writer leaves: value i of the last commit that wrote the page.
-  [[nodiscard]] std::vector<std::uint64_t> final_values(std::uint64_t commits) const {
+  // Of all commits, the first writers have one more each where they cannot be shared evenly.
+  [[nodiscard]] std::uint64_t commits_of(unsigned writer) const {
+    return options_.commits / options_.writers + (writer < options_.commits % options_.writers ? 1 : 0);
+  }
+
+  // What the writers leave.
+  [[nodiscard]] std::vector<std::uint64_t> final_values() const {
     std::vector<std::uint64_t> values(options_.pages);
     for (std::uint64_t page = 0; page < options_.pages; ++page) values[page] = initial_value(page);
-    Random random(options_.common.seed);
-    for (std::uint64_t i = 1; i <= commits; ++i) {
-      for (std::uint32_t k = 0; k < options_.pages_per_commit; ++k) {
-        const std::uint64_t page = random.below(options_.pages);
-        values[page] = initial_value(page) + i;
-      }
+    for (unsigned writer = 0; writer < options_.writers; ++writer) {
+      Random random = choices_of(writer);
+      for (std::uint64_t i = 0; i < commits_of(writer) * options_.pages_per_commit; ++i)
+        ++values[random.below(options_.pages)];
     }
     return values;
   }
@@ -238,7 +256,7 @@ class LongQuery {
                std::uint64_t *sample_count, std::uint64_t sample_count_max) const {
     Domain domain = open_domain(mode, folder);
     const Segment segment = map(domain);
-    wait_until(progress->reader_ready);
+    wait_until(progress->reader_ready, true);
     const std::int64_t start = now_ns();
     const auto interval = static_cast<std::int64_t>(options_.sample_seconds * 1e9);
     for (std::int64_t next = start; !progress->reader_done.load(std::memory_order_acquire); next += interval) {
@@ -251,7 +269,7 @@ class LongQuery {
     // Once the query is over, its versions may go.
     (void)domain.collect();
     samples[(*sample_count)++] = sample(domain, *progress, start, folder);
-    const std::vector<std::uint64_t> expected = final_values(options_.commits);
+    const std::vector<std::uint64_t> expected = final_values();
     ResultHash hash;
     query(domain, [&] {
       for (std::uint64_t page = 0; page < options_.pages; ++page) {
@@ -271,23 +289,25 @@ class LongQuery {
     fill(mode, quiet);
     // At the same pace: a writer that sleeps between commits finds colder caches than one that does not.
     const double quiet_seconds = options_.burst ? 0 : options_.seconds / 10;
-    run_alone([&] { write_paced(mode, quiet, &*baseline, options_.commits / 10, quiet_seconds); });
+    run_alone([&] { write_paced(mode, quiet, 0, &*baseline, commits_of(0) / 10, quiet_seconds); });
     fill(mode, folder);
 
     const auto sample_count_max = static_cast<std::uint64_t>(100 * options_.seconds / options_.sample_seconds) + 100;
     const SharedMemory memory(sample_count_max * sizeof(Sample));
     auto *samples = static_cast<Sample *>(memory.data());
     const Shared<std::uint64_t> sample_count;
-    (void)run_team_ns(3, [&](unsigned index, const TeamClock &clock) {
+    progress->writers_left = options_.writers;
+    (void)run_team_ns(2 + options_.writers, [&](unsigned index, const TeamClock &clock) {
       clock.start();
       if (index == 0) read_slowly(mode, folder, &*progress);
-      if (index == 2) monitor(mode, folder, &*progress, samples, &*sample_count, sample_count_max);
-      if (index != 1) return;
-      wait_until(progress->reader_ready);
+      if (index == 1) monitor(mode, folder, &*progress, samples, &*sample_count, sample_count_max);
+      if (index < 2) return;
+      wait_until(progress->reader_ready, true);
       const std::int64_t start = now_ns();
-      write_paced(mode, folder, &*progress, options_.commits, options_.burst ? 0 : options_.seconds);
+      const unsigned writer = index - 2;
+      write_paced(mode, folder, writer, &*progress, commits_of(writer), options_.burst ? 0 : options_.seconds);
       sleep_until_ns(start + static_cast<std::int64_t>(options_.seconds * 1e9));
-      progress->writer_done.store(true, std::memory_order_release);  // pairs with wait_until in the reader
+      progress->writers_left.fetch_sub(1, std::memory_order_release);  // pairs with wait_until in the reader
     });
     const std::vector<Sample> series(samples, samples + *sample_count);
     print(mode, series, *baseline, *progress, report);
@@ -327,13 +347,18 @@ class LongQuery {
                  mib(one.reader.resident_bytes), mib(one.reader.anon_bytes), mib(one.writer.resident_bytes),
                  mib(one.writer.anon_bytes), mib(one.disk_bytes)});
     }
-    std::printf("\n%s: one query under %llu commits of %u pages\n", mode.name.c_str(),
-                static_cast<unsigned long long>(options_.commits), options_.pages_per_commit);
+    std::printf("\n%s: one query under %llu commits of %u pages by %u writer%s\n", mode.name.c_str(),
+                static_cast<unsigned long long>(options_.commits), options_.pages_per_commit, options_.writers,
+                options_.writers == 1 ? "" : "s");
     table.print();
-    const std::uint64_t bound = (std::uint64_t{options_.pages} + 3ULL * options_.pages_per_commit) * kPageBytes;
-    std::printf("query open for %.1f s, did not abort, saw its snapshot; writer: %llu commits in %llu attempts\n",
+    const std::uint64_t bound =
+        (std::uint64_t{options_.pages} + (2ULL + options_.writers) * options_.pages_per_commit) * kPageBytes;
+    std::printf("query open for %.1f s, did not abort, saw its snapshot; %llu commits in %llu attempts\n",
                 progress.query_s, static_cast<unsigned long long>(options_.commits),
-                static_cast<unsigned long long>(progress.attempts));
+                static_cast<unsigned long long>(progress.attempts.load(std::memory_order_relaxed)));
+    const double per_page = static_cast<double>(peak.versions) / options_.pages;
+    std::printf("versions per page with %u writer%s: at most %s\n", options_.writers, options_.writers == 1 ? "" : "s",
+                number(per_page).c_str());
     std::printf(
         "peak: %llu versions, %s MiB (one old version of every page: %s MiB); reader RSS %s MiB, writer RSS %s MiB, "
         "folder %s MiB\n",
@@ -348,6 +373,7 @@ class LongQuery {
     row["query_seconds"] = progress.query_s;
     row["versions_peak"] = peak.versions;
     row["versions_bytes_peak"] = peak.version_bytes;
+    row["versions_per_page_peak"] = per_page;
     row["versions_bytes_bound"] = bound;
     row["versions_after"] = series.back().versions;
     row["reader_resident_bytes_peak"] = peak.reader.resident_bytes;
@@ -376,6 +402,9 @@ int main(int argc, char **argv) {
   app.add_option("--commits", options.commits, "commits meanwhile").capture_default_str();
   app.add_option("--pages", options.pages, "pages of the segment").capture_default_str();
   app.add_option("--pages-per-commit", options.pages_per_commit, "pages that a commit writes").capture_default_str();
+  app.add_option("--writers", options.writers, "processes that share the commits, on the same pages")
+      .capture_default_str()
+      .check_range(1, 64);
   app.add_option("--sample-seconds", options.sample_seconds, "between two samples").capture_default_str();
   app.add_flag("--burst", options.burst, "commit as fast as possible, then idle");
   app.add_option("--modes", options.modes, "comma-separated tracking modes, or all (default: the best one)");

@@ -455,6 +455,7 @@ Errc DurableDomain::backup(const std::string &folder) noexcept {
   Errc error = checkpoint_locked();
   if (error == Errc::kOk) error = copy_to(incomplete);
   s.checkpoint_lock.unlock();
+  if (error == Errc::kOk) error = write_checksums_of_copy(incomplete, has_page_checksums());
   if (error == Errc::kOk) error = platform::sync_folder(incomplete);
   if (error == Errc::kOk) error = platform::rename_new(incomplete, to);
   if (error == Errc::kOk) return platform::sync_folder(to + "/..");

@@ -185,6 +185,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   // domain_options.cpp
   [[nodiscard]] Errc settle_options(bool fresh, Tracking *tracking);
   [[nodiscard]] Errc settle_durability(Durability *wanted) const;
+  [[nodiscard]] Errc settle_page_checksums(const DomainOptions &options) const;
   [[nodiscard]] Errc settle_group_commit(GroupCommit *group) const;
   [[nodiscard]] Errc check_detection(Detection wanted) const;
   [[nodiscard]] Errc check_levels(Levels wanted) const;

@@ -175,6 +175,7 @@ Errc DomainImpl::attach_locked(Durability wanted) {
   if (const Errc error = memory_->open(folder_, kAddressBase, durability_if_new, &fresh); error != Errc::kOk)
     return error;
   if (const Errc error = open_durable(wanted, fresh); error != Errc::kOk) return error;
+  if (const Errc error = settle_page_checksums(options_); error != Errc::kOk) return error;
   if (const Errc error = settle_options(fresh, &wanted_tracking_); error != Errc::kOk) return error;
   if (const Errc error = settle_levels(fresh); error != Errc::kOk) return error;
   if (const Errc error = settle_thread_views(); error != Errc::kOk) return error;

@@ -150,20 +150,26 @@ Errc DomainImpl::check_agreement(const DomainOptions &options) const {
   agreement.compare("latency", options.latency != Latency{}, options.latency, latency_use_);
   agreement.compare_spec("escalation", options.escalation, Errc::kBadLevels, escalation_values(), escalation_);
   agreement.compare_spec("capacity", options.capacity, Errc::kBadLevels, line::capacity_values(), capacity_);
-  if (durable_ == nullptr) return agreement.error();
-  agreement.compare_spec("group_commit", options.group_commit, Errc::kBadDurability, group_commit_values(),
-                         durable_->group());
-  // These have no value that says that they are unset: their defaults do.
-  const DomainOptions unset;
-  const auto compare = [&](const char *option, const auto DomainOptions::*member) {
-    agreement.compare(option, options.*member != unset.*member, options.*member, options_.*member);
-  };
-  compare("early_release", &DomainOptions::early_release);
-  compare("flush_interval_ms", &DomainOptions::flush_interval_ms);
-  compare("checkpoint_bytes", &DomainOptions::checkpoint_bytes);
-  compare("checkpoint_interval_ms", &DomainOptions::checkpoint_interval_ms);
-  compare("keep_log", &DomainOptions::keep_log);
-  return agreement.error();
+  agreement.compare("stray", options.stray != Stray{}, options.stray,
+                    memory_->view_key() != platform::kNoKey ? Stray::kFault : Stray::kAllow);
+  if (durable_ != nullptr) {
+    agreement.compare_spec("group_commit", options.group_commit, Errc::kBadDurability, group_commit_values(),
+                           durable_->group());
+    // These have no value that says that they are unset: their defaults do.
+    const DomainOptions unset;
+    const auto compare = [&](const char *option, const auto DomainOptions::*member) {
+      agreement.compare(option, options.*member != unset.*member, options.*member, options_.*member);
+    };
+    compare("early_release", &DomainOptions::early_release);
+    compare("flush_interval_ms", &DomainOptions::flush_interval_ms);
+    compare("checkpoint_bytes", &DomainOptions::checkpoint_bytes);
+    compare("checkpoint_interval_ms", &DomainOptions::checkpoint_interval_ms);
+    compare("keep_log", &DomainOptions::keep_log);
+  }
+  if (agreement.error() != Errc::kOk || options.page_checksums == PageChecksums{}) return agreement.error();
+  platform::FolderLock folder_lock;
+  if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+  return settle_page_checksums(options);
 }
 
 Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
@@ -266,6 +272,25 @@ Errc DomainImpl::settle_stray() {
                                                 "; TMH_TRACKING=signal finds stray accesses without keys");
   memory_->use_view_key(key);
   return Errc::kOk;
+}
+
+namespace {
+// *wanted is unset where nothing is asked for.
+Errc wanted_page_checksums(const DomainOptions &options, PageChecksums *wanted) {
+  *wanted = PageChecksums{};
+  return choose("TMH_PAGE_CHECKSUMS", Errc::kBadArgument, page_checksums_values(), options.page_checksums,
+                PageChecksums::kOn, wanted);
+}
+}  // namespace
+
+// REQUIRES the folder lock, after recovery.
+Errc DomainImpl::settle_page_checksums(const DomainOptions &options) const {
+  PageChecksums wanted{};
+  if (const Errc error = wanted_page_checksums(options, &wanted); error != Errc::kOk) return error;
+  if (durable_ != nullptr) return durable_->use_page_checksums(wanted);
+  // The variable is of all domains that the program opens.
+  if (options.page_checksums != PageChecksums::kOn) return Errc::kOk;
+  return fail(Errc::kNotDurable, folder_ + ": page checksums are of durable domains");
 }
 
 Errc DomainImpl::settle_durability(Durability *wanted) const { return wanted_durability(options_, wanted); }

@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <new>
 
 #include "hierarchy/directory.h"
 #include "hierarchy/line_log.h"
 #include "levels/line/line_memory.h"
 #include "levels/storage/log_files.h"
+#include "levels/storage/page_checksums.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/steps.h"
@@ -103,6 +106,7 @@ Errc DurableDomain::remove_new() noexcept {
     if (storage::verify_log_file(path, log, index) != Errc::kOk) continue;
     if (const Errc error = platform::disk_unlink(path); error != Errc::kOk) return error;
   }
+  if (const Errc error = platform::disk_unlink(storage::checksums_path(folder)); error != Errc::kOk) return error;
   return platform::sync_folder(folder);
 }
 
@@ -151,6 +155,16 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   // Of a backup, or a copy of a closed domain. Who is cut may begin again: nobody has lived here yet.
   if (is_restoration && !how.was_in_use)
     if (const Errc error = memory_.tell_life(false); error != Errc::kOk) return error;
+  storage::ChecksumsHeaderV1 checksums{};  // no kind: none
+  std::string why;
+  const auto &id = memory_.control().header.domain_id;
+  if (storage::read_checksums_header(memory_.folder(), id, &checksums, &why) != Errc::kOk) checksums = {};
+  const bool was_current =
+      !is_restoration && storage::is_current(checksums, checkpoint_file_.current(), memory_.control().header);
+  const bool is_of_copy = checksums.kind == static_cast<std::uint32_t>(storage::ChecksumsKind::kOfCopy);
+  // A restoration stores to data files of a copy that counts as unopened until it has ended.
+  if (is_of_copy && is_restoration)
+    if (const Errc error = end_checksums_of_copy(checksums.is_wanted == 1); error != Errc::kOk) return error;
   storage::RecoveryReport report;
   if (const Errc error = storage::recover(memory_.folder(), memory_.control(), &checkpoint_file_, how, &report);
       error != Errc::kOk)
@@ -162,8 +176,10 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   recovery_ = to_info(report);
   recovery_.salvaged = salvaged;
   const Errc error = init_log_state(report);
+  if (error == Errc::kOk && was_current && !is_of_copy && report.was_clean && report.transactions == 0)
+    state().checksums_base = checksums.sequence;
   step(Step::kRecoveryDone);
-  return error;
+  return error == Errc::kOk && is_of_copy ? end_checksums_of_copy(checksums.is_wanted == 1) : error;
 }
 
 // REQUIRES: nobody is in the domain. In the order that control.h says.
@@ -277,6 +293,7 @@ Errc DurableDomain::close_clean() noexcept {
     return is_unknown ? Errc::kOk : error;  // the next open stores it again from the log
   }
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
+  if (const Errc error = write_page_checksums(); error != Errc::kOk) return error;
   CheckpointV1 next = checkpoint_file_.current();
   const storage::FlushPoint point = log_->point();
   next.generation = state().generation;
@@ -285,6 +302,72 @@ Errc DurableDomain::close_clean() noexcept {
   next.time_ns = platform::wall_clock_ns();
   next.is_clean = 1;
   return checkpoint_file_.store(next);
+}
+
+bool DurableDomain::has_page_checksums() const noexcept {
+  return ::access(storage::checksums_path(memory_.folder()).c_str(), F_OK) == 0;
+}
+
+Errc DurableDomain::use_page_checksums(PageChecksums wanted) noexcept {
+  const std::string path = storage::checksums_path(memory_.folder());
+  if (wanted == PageChecksums::kOn && !has_page_checksums())
+    return storage::write_checksums(memory_.folder(), memory_.control(), {}, 0, nullptr);
+  if (wanted != PageChecksums::kOff || !has_page_checksums()) return Errc::kOk;
+  if (const Errc error = platform::disk_unlink(path); error != Errc::kOk) return error;
+  return platform::sync_folder(memory_.folder());
+}
+
+// What is opened here is no copy any more: its table goes, or stays as the setting that the domain
+// had.
+Errc DurableDomain::end_checksums_of_copy(bool is_wanted) noexcept {
+  if (is_wanted) return storage::write_checksums(memory_.folder(), memory_.control(), {}, 0, nullptr);
+  return use_page_checksums(PageChecksums::kOff);
+}
+
+// For the checkpoint that close_clean() is about to store. A page that was committed to since the
+// domain was opened has a stamp; the others are not read, so one that has gone bad on disk
+// meanwhile keeps the checksum that says so. With separate homes level 1 leaves no such stamp: all
+// are read.
+Errc DurableDomain::write_page_checksums() noexcept {
+  if (!has_page_checksums()) return Errc::kOk;
+  if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
+  const std::uint64_t base = memory_.has_separate_homes() ? 0 : state().checksums_base;
+  const storage::ChecksumsTitle title{storage::ChecksumsKind::kOfClose, true, checkpoint_file_.current().sequence + 1};
+  // Stamps lie in a sparse file: a load from a hole would take memory.
+  constexpr std::uint64_t kRunPages = platform::GrowingFile::kReservedBytes / sizeof(page::PageMeta);
+  std::uint64_t run = ~0ull;
+  bool is_run_stamped = false;
+  return storage::write_checksums(memory_.folder(), memory_.control(), title, base, [&](storage::PageId page) {
+    const page::SegmentMemory &segment = memory_.segment(storage::segment_number(page));
+    // acquire: pairs with the release where the segment is opened
+    if (!segment.is_open.load(std::memory_order_acquire)) return true;
+    if (run != static_cast<std::uint64_t>(page) / kRunPages) {
+      run = static_cast<std::uint64_t>(page) / kRunPages;
+      const std::uint64_t first = static_cast<std::uint64_t>(storage::page_index(page)) / kRunPages * kRunPages;
+      is_run_stamped = platform::has_data(segment.meta_file.fd(), first * sizeof(page::PageMeta),
+                                          platform::GrowingFile::kReservedBytes);
+    }
+    // relaxed: nobody else is here
+    return is_run_stamped && memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) != 0;
+  });
+}
+
+// Of data files that nobody else knows yet. Their control file is the copy's own: the domain's may
+// have grown.
+Errc DurableDomain::write_checksums_of_copy(const std::string &folder, bool is_wanted) noexcept try {
+  std::string bytes;
+  if (const Errc error = platform::read_file(folder + "/tmh.control", storage::kControlBytes, &bytes);
+      error != Errc::kOk)
+    return error;
+  if (bytes.size() != storage::kControlBytes) return fail(Errc::kShortFile, folder + "/tmh.control");
+  const auto control = std::make_unique<storage::ControlFile>();
+  std::memcpy(control.get(), bytes.data(), sizeof *control);
+  storage::CheckpointFile checkpoint;
+  if (const Errc error = checkpoint.open(folder, control->header.domain_id); error != Errc::kOk) return error;
+  const storage::ChecksumsTitle title{storage::ChecksumsKind::kOfCopy, is_wanted, checkpoint.current().sequence};
+  return storage::write_checksums(folder, *control, title, 0, nullptr);
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("page checksums of a copy");
 }
 
 Errc DurableDomain::start() noexcept {

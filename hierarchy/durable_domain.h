@@ -48,6 +48,9 @@ class DurableDomain {
   void stop() noexcept;
   // The last participant has left, everything is home: the next open has nothing to replay. REQUIRES the folder lock.
   [[nodiscard]] Errc close_clean() noexcept;
+  // Makes the setting the domain's; unset: leaves it. REQUIRES the folder lock, and recover() or
+  // join() before.
+  [[nodiscard]] Errc use_page_checksums(PageChecksums wanted) noexcept;
 
   [[nodiscard]] page::DurableLog &log() const noexcept { return *log_; }
   [[nodiscard]] const GroupCommit &group() const noexcept { return group_; }
@@ -71,6 +74,10 @@ class DurableDomain {
   [[nodiscard]] Errc salvage_log() noexcept;
   [[nodiscard]] Errc init_log_state(const storage::RecoveryReport &report) noexcept;
   [[nodiscard]] Errc promise_log_file() noexcept;
+  [[nodiscard]] Errc write_page_checksums() noexcept;
+  [[nodiscard]] Errc end_checksums_of_copy(bool is_wanted) noexcept;
+  [[nodiscard]] static Errc write_checksums_of_copy(const std::string &folder, bool is_wanted) noexcept;
+  [[nodiscard]] bool has_page_checksums() const noexcept;
   [[nodiscard]] Errc checkpoint_locked() noexcept;
   [[nodiscard]] bool collect_up_to(std::uint64_t fence, std::uint64_t patience_ns) noexcept;
   [[nodiscard]] std::uint64_t move_fence() noexcept;

@@ -57,6 +57,7 @@ constexpr Spelling<LineChoice> kLines[] = {
     {"auto", LineChoice::kAuto}, {"software", LineChoice::kSoftware}, {"rtm", LineChoice::kRtm}};
 constexpr Spelling<ThreadViewUse> kThreadViews[] = {
     {"auto", ThreadViewUse::kAuto}, {"always", ThreadViewUse::kAlways}, {"never", ThreadViewUse::kNever}};
+constexpr Spelling<PageChecksums> kPageChecksums[] = {{"off", PageChecksums::kOff}, {"on", PageChecksums::kOn}};
 constexpr Spelling<Latency> kLatencies[] = {
     {"off", Latency::kOff}, {"sampled", Latency::kSampled}, {"full", Latency::kFull}};
 constexpr Spelling<Stray> kStrays[] = {{"fault", Stray::kFault}, {"allow", Stray::kAllow}};
@@ -188,6 +189,9 @@ Errc parse(std::string_view spec, Latency *out) noexcept {
   return parse_enum(kLatencies, spec, out, Errc::kBadArgument);
 }
 Errc parse(std::string_view spec, Stray *out) noexcept { return parse_enum(kStrays, spec, out, Errc::kBadArgument); }
+Errc parse(std::string_view spec, PageChecksums *out) noexcept {
+  return parse_enum(kPageChecksums, spec, out, Errc::kBadArgument);
+}
 Errc parse(std::string_view spec, LineChoice *out) noexcept { return parse_enum(kLines, spec, out, Errc::kBadLevels); }
 Errc parse(std::string_view spec, Detection *out) noexcept {
   return parse_enum(kDetections, spec, out, Errc::kBadDetection);
@@ -280,6 +284,7 @@ std::string to_string(const Policy &policy) {
 
 const char *to_string(Tracking tracking) noexcept { return spell(kTrackings, tracking); }
 const char *to_string(ThreadViewUse use) noexcept { return spell(kThreadViews, use); }
+const char *to_string(PageChecksums use) noexcept { return spell(kPageChecksums, use); }
 const char *to_string(Latency latency) noexcept { return spell(kLatencies, latency); }
 const char *to_string(Stray stray) noexcept { return spell(kStrays, stray); }
 const char *to_string(LineChoice line) noexcept { return spell(kLines, line); }
@@ -294,6 +299,7 @@ const char *tracking_values() noexcept { return "auto, signal, signal-hot, kerne
 const char *detection_values() noexcept { return "lazy, eager"; }
 const char *line_values() noexcept { return "auto, software, rtm"; }
 const char *thread_view_values() noexcept { return "auto, always, never"; }
+const char *page_checksums_values() noexcept { return "off, on"; }
 const char *latency_values() noexcept { return "off, sampled, full"; }
 const char *stray_values() noexcept { return "fault, allow"; }
 const char *levels_values() noexcept { return "page, hybrid"; }

@@ -1,6 +1,8 @@
 // tests/multi_versions_test.cpp -- commits that a reader's snapshot keeps from going home, seen by a process that has not touched their pages.
 // Invariants: (1) whoever begins after a commit sees it, though home lacks it: at a page's first version, at one that came on top of another, at pages
-//             that are opened ahead of their touch. (2) the reader goes on seeing its snapshot.
+//             that are opened ahead of their touch. (2) the reader goes on seeing its snapshot. (3)
+//             a page keeps what some snapshot reads, and one version more: not what a snapshot
+//             needed that has gone since.
 // Order:      roles hand each other the turn; each test's head says who has it.
 #include <cstdint>
 #include <functional>
@@ -121,6 +123,81 @@ TEST_P(VersionsTest, VersionsOfPagesThatFollowEachOther) {
       for (std::uint64_t page = 0; page < kPages; ++page) EXPECT_EQ(self.get(page), is_changed(page) ? 2U : 1U) << page;
     });
     turn.reach(4);
+  });
+  children_.expect_success();
+}
+
+// Step k (turn k + 1): writer k % 3 commits the instance that it began at step k - 3, and begins
+// one that changes the pages k % 4 of 4 groups. So whenever a page gets a version, instances of the
+// two others stand between that one and the page's last, and no two of them meet on a page.
+TEST_P(VersionsTest, OneQueryUnderThreeWritersKeepsTwoVersionsOfAPage) {
+  constexpr std::uint32_t kWriters = 3, kGroups = kWriters + 1, kSteps = 20 * kGroups, kEnd = kSteps + 2;
+  constexpr std::uint64_t kPagesOfGroup = kStagePages / kGroups;
+  const auto change = [](const Actor &self, std::uint32_t step) {
+    self.domain.begin();
+    const std::uint64_t first = step % kGroups * kPagesOfGroup;
+    for (std::uint64_t page = first; page < first + kPagesOfGroup; ++page) self.set(page, step + 1);
+  };
+  spawn_reader(0, kEnd, kEnd);
+  for (std::uint32_t writer = 0; writer < kWriters; ++writer) {
+    spawn("writer", 1, [=](const Actor &self, Turn &turn) {
+      for (std::uint32_t step = writer; step < kSteps; step += kWriters) {
+        turn.await(step + 1);
+        // Kept pages may have made it fail. Nobody else commits in this step, so it does not fail
+        // again.
+        if (step >= kWriters && self.domain.end() != Status::kCommitted) {
+          change(self, step - kWriters);
+          EXPECT_EQ(self.domain.end(), Status::kCommitted);
+        }
+        change(self, step);
+        if (step + 1 < kSteps) turn.reach(step + 2);
+        if (step + 1 == kSteps) {
+          EXPECT_GE(self.domain.counters().versions_live, kStagePages);
+          EXPECT_LE(self.domain.counters().versions_live, 2 * kStagePages);
+          turn.reach(kEnd);
+        }
+      }
+      turn.await(kEnd);
+      self.domain.abort();
+    });
+  }
+  children_.expect_success();
+}
+
+// Turns: 2 i + 1 reader i has a snapshot, 2 i + 2 writer has changed the pages once more, kLast the
+// snapshots but that of reader 0 have gone.
+TEST_P(VersionsTest, WhatASnapshotNeededThatHasGoneIsFoldedThoughNobodyWritesThePageAgain) {
+  constexpr std::uint32_t kReaders = 5, kGo = 2 * kReaders, kLast = kGo + kReaders - 1, kEnd = kLast + 1;
+  constexpr std::uint64_t kPages = 16, kOther = kPages;
+  for (std::uint32_t reader = 0; reader < kReaders; ++reader) {
+    spawn("reader", 2 * reader, [=](const Actor &self, Turn &turn) {
+      query(self.domain, [&] {
+        EXPECT_EQ(self.get(0), reader);
+        turn.reach(2 * reader + 1);
+        turn.await(reader == 0 ? kEnd : kGo + reader - 1);
+        EXPECT_EQ(self.get(0), reader);
+      });
+      if (reader != 0) turn.reach(kGo + reader);
+      turn.await(kEnd);
+    });
+  }
+  spawn("writer", 1, [=](const Actor &self, Turn &turn) {
+    for (std::uint32_t reader = 0; reader < kReaders; ++reader) {
+      turn.await(2 * reader + 1);
+      atomically(self.domain, [&] {
+        for (std::uint64_t page = 0; page < kPages; ++page) self.set(page, reader + 1);
+      });
+      if (reader + 1 < kReaders) turn.reach(2 * reader + 2);
+    }
+    EXPECT_GE(self.domain.counters().versions_live, kReaders * kPages);
+    turn.reach(kGo);
+    turn.await(kLast);
+    EXPECT_TRUE(poll_until([&] {
+      self.commit(kOther, self.committed(kOther) + 1);
+      return self.domain.counters().versions_live <= kPages + 2;
+    })) << self.domain.counters().versions_live
+        << " versions of " << kPages + 1 << " pages";
+    turn.reach(kEnd);
   });
   children_.expect_success();
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "levels/storage/heap.h"
+#include "levels/storage/page_checksums.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "tools/check.h"
@@ -193,6 +194,62 @@ std::optional<Part> opened_since(const std::string &folder, std::uint64_t life) 
   return Part{{}, PartState::kUnchecked, "the domain was open while its data files were read; ask again"};
 }
 
+std::vector<Part> checksum_parts(const std::string &folder, const ControlFile &control) {
+  using State = storage::ChecksumsVerdict::State;
+  const CheckpointSlots slots = read_checkpoint(folder, control);
+  if (slots.current < 0) return {};  // the structure's part says so
+  const storage::ChecksumsVerdict verdict =
+      storage::verify_checksums(folder, control, slots.slot[slots.current].content);
+  Part part{"page checksums", PartState::kDamaged, verdict.why};
+  std::vector<Part> parts;
+  switch (verdict.state) {
+    case State::kNoTable:
+      return {};
+    case State::kNotCurrent:
+      part.state = PartState::kUnchecked;
+      part.message = "not of what the data files hold now: the domain is open, or was not closed";
+      break;
+    case State::kSound:
+      part.state = PartState::kSound;
+      part.message = counted(verdict.page_count, "page");
+      break;
+    case State::kPagesDiffer: {
+      part.message = fmt::format("{} of {} differ from what was written", verdict.differing_count,
+                                 counted(verdict.page_count, "page"));
+      if (verdict.differing_count > verdict.differing.size())
+        part.message += fmt::format("; the first {} are named", verdict.differing.size());
+      for (const storage::ChecksumsVerdict::Page &page : verdict.differing) {
+        const SegmentRecordV1 &segment = control.segments[page.segment];
+        const std::uint64_t offset = segment.offset_bytes + page.page * kPageBytes;
+        parts.push_back({fmt::format("page {} of {}", page.page, segment.name), PartState::kDamaged,
+                         fmt::format("{}: bytes {} to {} differ from their checksum (segment {})",
+                                     segment_path(folder, segment), offset, offset + kPageBytes - 1, page.segment)});
+      }
+      break;
+    }
+    case State::kTableDamaged:
+      part.message =
+          storage::checksums_path(folder) + " itself is damaged, and says nothing of the data files: " + verdict.why;
+      break;
+    case State::kUnreadable:
+      part.state = PartState::kUnreadable;
+      break;
+  }
+  parts.insert(parts.begin(), std::move(part));
+  return parts;
+}
+
+// Also of a backup, whose data files are not in order before it is opened.
+std::vector<Part> check_checksums(const std::string &folder, const ControlFile &control) {
+  std::vector<Part> parts = checksum_parts(folder, control);
+  if (parts.empty() || parts.front().state != PartState::kDamaged) return parts;
+  const std::optional<Part> now = opened_since(folder, control.header.life);
+  if (!now.has_value()) return parts;
+  parts = {*now};
+  parts.front().name = "page checksums";
+  return parts;
+}
+
 }  // namespace
 
 std::vector<Part> check_domain(const std::string &folder) {
@@ -213,7 +270,10 @@ std::vector<Part> check_domain(const std::string &folder) {
     parts.push_back(std::move(part));
     parts.back().name = heap_name(segment);
   }
-  if (log.has_value()) parts.push_back(std::move(log->part));
+  if (log.has_value()) {
+    for (Part &part : check_checksums(folder, *control)) parts.push_back(std::move(part));
+    parts.push_back(std::move(log->part));
+  }
   return parts;
 }
 

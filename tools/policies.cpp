@@ -52,6 +52,16 @@ const char *meaning(Stray value) {
   return "";
 }
 
+const char *meaning(PageChecksums value) {
+  switch (value) {
+    case PageChecksums::kOff:
+      return "none, but for backups";
+    case PageChecksums::kOn:
+      return "a clean close writes tmh.checksums, with which tmh check compares every page";
+  }
+  return "";
+}
+
 const char *meaning(Detection value) {
   switch (value) {
     case Detection::kLazy:
@@ -225,6 +235,9 @@ std::vector<Choice> all_choices() {
                })},
       {"TMH_DURABILITY", "durability", "when a commit survives a power cut; fixed at the domain's creation",
        rows_of(Durability::kNone, Durability::kNone)},
+      {"TMH_PAGE_CHECKSUMS", "page_checksums",
+       "durable domains: checksums of the data files' pages; stays with the domain until somebody opens it otherwise",
+       rows_of(PageChecksums::kOff, PageChecksums::kOff)},
       {"TMH_GROUP_COMMIT",
        "group_commit",
        "whether a writer of the log waits for company",

@@ -124,6 +124,14 @@ enum class Durability : std::uint8_t {
   kStrict = 3,    // "strict": acknowledged when durable
 };
 
+// Durable domains: a checksum of each page of the data files, in tmh.checksums, as of the last
+// clean close; `tmh check` compares. The setting stays with the domain until somebody opens it with
+// another one.
+enum class PageChecksums : std::uint8_t {
+  kOff = 1,  // "off": none; a backup has them all the same. A new domain's.
+  kOn = 2,   // "on": the last one to close the domain writes them
+};
+
 // Group commit (LIBTP, section 4.2): whoever writes the log waits for company, until one of its thresholds is reached. A participant is
 // active when a commit of its became durable in one of the last four writes. Specification: e.g.
 // "active=2,waiting=100,bytes=65536,wait=60us"; "none": write at once. Nobody waits when alone. Who takes the writing over from another
@@ -158,8 +166,9 @@ struct Policy {
 [[nodiscard]] Errc parse(std::string_view spec, CrossPolicy *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Escalation *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, ThreadViewUse *out) noexcept;
-[[nodiscard]] Errc parse(std::string_view spec, Latency *out) noexcept;  // these two: kBadArgument
+[[nodiscard]] Errc parse(std::string_view spec, Latency *out) noexcept;  // these three: kBadArgument
 [[nodiscard]] Errc parse(std::string_view spec, Stray *out) noexcept;
+[[nodiscard]] Errc parse(std::string_view spec, PageChecksums *out) noexcept;
 [[nodiscard]] std::string to_string(const Policy &policy);
 [[nodiscard]] const char *to_string(Tracking tracking) noexcept;
 [[nodiscard]] const char *to_string(Detection detection) noexcept;
@@ -172,6 +181,7 @@ struct Policy {
 [[nodiscard]] const char *to_string(ThreadViewUse use) noexcept;
 [[nodiscard]] const char *to_string(Latency latency) noexcept;
 [[nodiscard]] const char *to_string(Stray stray) noexcept;
+[[nodiscard]] const char *to_string(PageChecksums use) noexcept;
 // The right values, for a message that refuses a wrong one.
 [[nodiscard]] const char *policy_values() noexcept;
 [[nodiscard]] const char *tracking_values() noexcept;
@@ -185,6 +195,7 @@ struct Policy {
 [[nodiscard]] const char *thread_view_values() noexcept;
 [[nodiscard]] const char *latency_values() noexcept;
 [[nodiscard]] const char *stray_values() noexcept;
+[[nodiscard]] const char *page_checksums_values() noexcept;
 
 // An unset field (kAuto, 0, empty) takes the environment's value, then the default.
 struct DomainOptions {
@@ -210,6 +221,9 @@ struct DomainOptions {
   // false: a begin waits until everything committed is durable, and an instance whose snapshot would have to move on to what is not waits, too, or
   // begins again. But an irrevocable one reads what level 1 commits after its call.
   bool early_release = true;
+  // Unset: TMH_PAGE_CHECKSUMS, else as the domain has it. Of a volatile domain kNotDurable; the
+  // variable is without effect there.
+  PageChecksums page_checksums = PageChecksums{};
   std::uint32_t flush_interval_ms = 50;           // buffered: a commit is durable within twice this time
   std::uint64_t log_file_bytes = 0;               // at creation only; multiple of 4096, 1 MiB to 4 GiB; 0: 16 MiB
   std::uint64_t checkpoint_bytes = 64u << 20;     // automatic checkpoint after so much log

@@ -359,15 +359,36 @@ void ConsistencyTree::fold_new() noexcept {
   folded_stamp_ = std::min(durable, memory_.version(newest).stamp.load(std::memory_order_relaxed));
 }
 
+// The whole chain, whoever owns its versions. Where a pin stands between two, those below are
+// looked at as well: while W writers work, an instance of another one mostly stands between a
+// page's newest two versions, and it has gone when a third one comes.
 void ConsistencyTree::fold_below(Slot slot) noexcept {
-  const VersionHead &head = memory_.version(slot);
-  if (!memory_.knows(PageId{head.page})) return;
-  const std::uint64_t stamp = head.stamp.load(std::memory_order_relaxed);
+  if (!memory_.knows(PageId{memory_.version(slot).page})) return;
   const std::uint64_t durable = memory_.durable_clock();  // a version is what its log record will be made of
-  while (head.older != 0) {
+  for (Slot newer = slot;;) {
+    const VersionHead &head = memory_.version(newer);
+    if (head.older == 0) return;
     const std::uint64_t older = memory_.version(head.older).stamp.load(std::memory_order_relaxed);
-    if (older > durable || pinned_between(older, stamp)) break;
-    fold_into(slot);
+    if (older > durable) return;
+    if (pinned_between(older, head.stamp.load(std::memory_order_relaxed)))
+      newer = head.older;
+    else
+      fold_into(newer);
+  }
+}
+
+// By slots and not by lists: so nothing is forgotten whoever owns it, and the place to go on from
+// is a number.
+void ConsistencyTree::fold_some(std::size_t slots) noexcept {
+  if (!blocked_ || !is_linked() || !gather_pins()) return;
+  const Slot capacity = memory_.state().version_capacity.load(std::memory_order_relaxed);
+  for (; slots > 0; --slots, ++fold_next_) {
+    if (fold_next_ >= capacity) fold_next_ = 1;
+    if (fold_next_ >= capacity) return;
+    const VersionHead &head = memory_.version(fold_next_);
+    const std::uint64_t stamp = head.stamp.load(std::memory_order_relaxed);
+    // A chain is folded from its newest version.
+    if (stamp != 0 && stamp != kReservedStamp && head.newer == 0) fold_below(fold_next_);
   }
 }
 

@@ -67,6 +67,10 @@ class ConsistencyTree {
   // versions; where one does, every `patience` versions or 100 ms. now_ns: platform::coarse_ns(), or a little earlier.
   [[nodiscard]] bool is_tidying_due(std::uint64_t now_ns, std::size_t patience) const noexcept;
   [[nodiscard]] bool holds_own() const noexcept { return lists_.of(self_).oldest != 0; }
+  // Where somebody's pin keeps our versions: looks at the next `slots` version slots, and folds
+  // what no snapshot can ask for any more, whoever owns it. A page that nobody writes again keeps
+  // what a pin needed that has gone since; here it loses it.
+  void fold_some(std::size_t slots) noexcept;
   // Folds every version that no snapshot can ask for into its successor.
   void fold_all() noexcept;
 
@@ -116,6 +120,7 @@ class ConsistencyTree {
   std::size_t unfolded_count_ = 0;   // versions published since fold_new()
   std::size_t undurable_count_ = 0;  // versions that fold_new() found not durable, and so must look at again
   std::size_t untidied_count_ = 0;   // versions published since tidy_own()
+  Slot fold_next_ = 1;               // where fold_some() goes on
   bool blocked_ = false;             // the last tidy_own() had to leave versions to somebody's pin
   std::uint64_t tidied_ns_ = 0;
 };

@@ -19,7 +19,7 @@
 namespace tmh::storage {
 
 inline constexpr std::uint64_t kLogStateMagic = 0x3130'5453'474f'4c54ull;  // "TLOGST01"
-inline constexpr std::uint32_t kLogStateVersion = 9;
+inline constexpr std::uint32_t kLogStateVersion = 10;
 inline constexpr std::uint32_t kLogCpus = 64;  // processors told apart; more share entries
 
 // Everything before it is durable.
@@ -49,7 +49,10 @@ struct alignas(64) LogState {
   std::uint32_t version;
   std::uint32_t generation;
   std::uint64_t file_bytes;
-  std::uint64_t reserved_zero[5];
+  // Sequence of the table of page checksums (page_checksums.h) that said what the data files were
+  // when the domain was opened. 0: none.
+  std::uint64_t checksums_base;
+  std::uint64_t reserved_zero[4];
   alignas(64) platform::SharedLock lock;     // the writer's
   std::atomic<std::uint32_t> error;          // Errc of a write that failed; never taken back
   std::atomic<std::uint32_t> control_error;  // the same of syncing tmh.control: what it says may not be on disk
