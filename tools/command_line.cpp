@@ -70,8 +70,8 @@ std::string right_values(const std::string &text, const char *values) {
   return fmt::format("'{}'; right values: {}", text, values);
 }
 
-// Of "one of a, b; c=1 to 9": a and b. Not c, which takes a number; words of the text between may be
-// among them, and are no values.
+// Of "one of a, b; c=1 to 9": a and b. Not c, which takes a number; words of the text between may
+// be among them, and are no values.
 std::vector<std::string> listed_words(const std::string &values) {
   std::vector<std::string> words;
   std::size_t begin = 0;

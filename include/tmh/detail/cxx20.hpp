@@ -1,5 +1,5 @@
-// include/tmh/detail/cxx20.hpp -- every header of the C++ interface includes this one first: an older
-// standard gets one sentence instead of hundreds of lines.
+// include/tmh/detail/cxx20.hpp -- every header of the C++ interface includes this one first:
+// an older standard gets one sentence instead of hundreds of lines.
 #pragma once
 
 #if __cplusplus < 202002L
