@@ -34,7 +34,7 @@ std::uint32_t zero_page_crc() noexcept {
 }
 
 std::uint64_t pages_of(const SegmentRecordV1 &record) noexcept {
-  return state_of(record) == 0 ? 0 : record.size_bytes / kPageBytes;
+  return is_used(record) ? record.size_bytes / kPageBytes : 0;
 }
 
 std::uint32_t pages_in_block(std::uint64_t first, std::uint64_t pages) noexcept {
