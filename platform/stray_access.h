@@ -10,12 +10,12 @@ namespace tmh::platform {
 
 // Why the access is wrong; the message ends with what to do.
 enum class StrayCause : std::uint8_t {
-  kOutside,        // this thread runs no instance, or none that uses these views
+  kOutside,  // this thread runs no instance, or none that uses these views
   kStoreInQuery,
   kSignalHandler,  // a handler that interrupts an instance
   kForkedChild,
-  kBehindEnd,      // of the segment, where its file ends
-  kGone,           // the segment is unmapped, or its domain closed
+  kBehindEnd,  // of the segment, where its file ends
+  kGone,       // the segment is unmapped, or its domain closed
 };
 
 struct StrayAccess {

@@ -66,13 +66,13 @@ INSTANTIATE_TEST_SUITE_P(Modes, StrayTest, testing::ValuesIn(kModes), mode_name)
 TEST_P(StrayTest, AccessOutsideAnInstanceFaultsWhateverWasTouchedBefore) {
   for (const bool written_before : {false, true})
     for (const bool writes : {false, true})
-      expect_stray(writes ? "store to segment 'first.raw', offset 0x1000" : "load from segment 'first.raw', offset 0x1000",
-                   [&] {
-                     const Actor self = actor();
-                     if (written_before)
-                       for (std::uint64_t round = 1; round <= 3; ++round) self.commit(1, round);
-                     writes ? self.set(1, 9) : static_cast<void>(self.get(1));
-                   });
+      expect_stray(
+          writes ? "store to segment 'first.raw', offset 0x1000" : "load from segment 'first.raw', offset 0x1000", [&] {
+            const Actor self = actor();
+            if (written_before)
+              for (std::uint64_t round = 1; round <= 3; ++round) self.commit(1, round);
+            writes ? self.set(1, 9) : static_cast<void>(self.get(1));
+          });
 }
 
 TEST_P(StrayTest, StoreInAQueryFaultsAtTheStore) {
@@ -297,7 +297,8 @@ TEST(StrayOptionTest, ADemandThatTheProcessorCannotKeepIsRefused) {
   DomainOptions options;
   options.stray = Stray::kFault;
   if (platform::process_key() == platform::kNoKey)
-    expect_error(Errc::kTrackingUnavailable, [&] { (void)Domain::open(folder.path(), options); }, "TMH_STRAY=fault");
+    expect_error(
+        Errc::kTrackingUnavailable, [&] { (void)Domain::open(folder.path(), options); }, "TMH_STRAY=fault");
   else
     EXPECT_TRUE(Domain::open(folder.path(), options));
 }
@@ -305,7 +306,8 @@ TEST(StrayOptionTest, ADemandThatTheProcessorCannotKeepIsRefused) {
 TEST(StrayOptionTest, AWrongValueIsRefusedWithTheRightOnes) {
   const TempFolder folder;
   setenv("TMH_STRAY", "perhaps", 1);
-  expect_error(Errc::kBadArgument, [&] { (void)Domain::open(folder.path()); }, "fault, allow");
+  expect_error(
+      Errc::kBadArgument, [&] { (void)Domain::open(folder.path()); }, "fault, allow");
   unsetenv("TMH_STRAY");
 }
 

@@ -20,8 +20,8 @@ namespace tmh::page {
 
 using platform::PageKind;
 using platform::Step;
-using platform::StrayCause;
 using platform::step;
+using platform::StrayCause;
 using storage::Count;
 using storage::page_id;
 using storage::page_index;

@@ -137,10 +137,12 @@ class Pages {
 
   void protection_keys() {
     const std::string &refusal = facts_.trials.key_refusal;
-    if (refusal.empty()) return judge_.yes("protection keys", "an access outside any instance faults (TMH_STRAY=fault)");
-    judge_.limited("protection keys", "an access outside any instance may pass unnoticed (TMH_STRAY=allow)", refusal,
-                   "a processor that has them (Intel's servers since 2017, AMD's since Zen 3) and a hypervisor that passes "
-                   "them on; elsewhere TMH_TRACKING=signal finds such accesses");
+    if (refusal.empty())
+      return judge_.yes("protection keys", "an access outside any instance faults (TMH_STRAY=fault)");
+    judge_.limited(
+        "protection keys", "an access outside any instance may pass unnoticed (TMH_STRAY=allow)", refusal,
+        "a processor that has them (Intel's servers since 2017, AMD's since Zen 3) and a hypervisor that passes "
+        "them on; elsewhere TMH_TRACKING=signal finds such accesses");
   }
 
   void bpf() {
