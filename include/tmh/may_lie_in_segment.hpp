@@ -7,6 +7,8 @@
 //            docs/what_may_lie_in_a_segment.md.
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <any>
 #include <cstddef>
 #include <functional>
