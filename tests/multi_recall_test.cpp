@@ -110,7 +110,7 @@ TEST_P(MultiRecallTest, PagesTakenAheadAreNotRead) {
   run_pair(
       "",
       [&](Actor &, Turn &turn) {
-        const Player self(folder_.path(), quick());
+        const Player self(folder_.path(), options());  // as the Actor has it
         self.domain.begin();
         for (std::uint64_t page = 0; page < kTouched; ++page) (void)load(self.word(page));
         store(self.word(0), std::uint64_t{1});
@@ -119,7 +119,7 @@ TEST_P(MultiRecallTest, PagesTakenAheadAreNotRead) {
         EXPECT_EQ(self.domain.end(), Status::kCommitted);
       },
       [&](Actor &, Turn &turn) {
-        const Player self(folder_.path(), quick());
+        const Player self(folder_.path(), options());  // as the Actor has it
         turn.await(1);
         for (std::uint64_t page = kTouched; page < kTouched + 8; ++page)
           atomically(self.domain, [&] { store(self.word(page), std::uint64_t{7}); });
