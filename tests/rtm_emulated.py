@@ -63,6 +63,7 @@ VARIANTS = [
     rtm_tests("semantics_segments_test", "long", at_pages=True),
     rtm_tests("semantics_signals_test", "long", at_pages=True),
     rtm_tests("semantics_test", "long", at_pages=True),
+    rtm_tests("stray_access_test", "long", at_pages=True),
     rtm_tests("thread_views_test", "long", at_pages=True),
     # A death at every step, in every mode: the modes are inside the tests.
     Variant("kill_steps_test", "tests/kill_steps_test", [], {}, "long", False),
