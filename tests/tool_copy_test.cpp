@@ -77,16 +77,18 @@ TEST_F(ToolCopy, AClosedDomain) {
   EXPECT_EQ(verified.exit_code, 0) << verified.out;
   in_domain(copy(), {}, Ending::kClosed, [](const Domain &d, const Segment &s) {
     EXPECT_EQ(d.recovery().transactions, 0u) << "it had been recovered";
-    EXPECT_EQ(word_of(s, 36), 100u);
+    EXPECT_EQ(read_word(d, s, 36), 100u);
     commit(d, s, 3);
   });
-  in_domain(domain(), {}, Ending::kClosed, [](const Domain &, const Segment &s) { EXPECT_EQ(word_of(s, 36), 100u); });
+  in_domain(domain(), {}, Ending::kClosed,
+            [](const Domain &d, const Segment &s) { EXPECT_EQ(read_word(d, s, 36), 100u); });
 }
 
 TEST_F(ToolCopy, AKilledDomainIsRecoveredFirst) {
   in_domain(domain(), durable_options(), Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 100); });
   (void)run({domain(), copy()}, 0);
-  in_domain(copy(), {}, Ending::kClosed, [](const Domain &, const Segment &s) { EXPECT_EQ(word_of(s, 36), 100u); });
+  in_domain(copy(), {}, Ending::kClosed,
+            [](const Domain &d, const Segment &s) { EXPECT_EQ(read_word(d, s, 36), 100u); });
 }
 
 // Pairs of words that are always equal, and count the commits.
@@ -196,7 +198,7 @@ TEST_F(ToolCopy, KilledAtAnyTimeItIsThereWholeOrNot) {
       EXPECT_EQ(run_tmh({"check", copy()}).exit_code, 0);
       in_domain(copy(), {}, Ending::kClosed, [](const Domain &d, const Segment &s) {
         EXPECT_EQ(d.recovery().transactions, 0u);
-        EXPECT_EQ(word_of(s, 36), 100u);
+        EXPECT_EQ(read_word(d, s, 36), 100u);
       });
     } else {
       ++interrupted;

@@ -359,7 +359,8 @@ TEST_F(Tool, RecoverReplaysAndReports) {
   EXPECT_EQ(report["tail_was_torn"], false);
   EXPECT_EQ(tmh_json({"recover", domain(), "--threads", "1"})["transactions"], 0) << "again: nothing left to do";
   EXPECT_EQ(tmh_json({"info", domain()})["open"], false);
-  in_domain(domain(), {}, Ending::kClosed, [](const Domain &, const Segment &s) { EXPECT_EQ(word_of(s, 36), 100u); });
+  in_domain(domain(), {}, Ending::kClosed,
+            [](const Domain &d, const Segment &s) { EXPECT_EQ(read_word(d, s, 36), 100u); });
   EXPECT_NE(tmh({"recover", domain()}).out.find("was closed cleanly"), std::string::npos);
 }
 
@@ -423,9 +424,9 @@ TEST_F(Tool, RecoverStopsAtAnLsnOrATime) {
   const auto number = [](const json &value) { return std::to_string(value.get<std::uint64_t>()); };
   const Words at_lsn = {"recover", base, "--logs", domain(), "--until-lsn", number(fortieth["end"])};
   EXPECT_EQ(tmh_json(at_lsn)["transactions"], 40);
-  in_domain(base, {}, Ending::kClosed, [](const Domain &, const Segment &s) {
-    EXPECT_EQ(word_of(s, 40), 40u);
-    EXPECT_EQ(word_of(s, 41), 0u);
+  in_domain(base, {}, Ending::kClosed, [](const Domain &d, const Segment &s) {
+    EXPECT_EQ(read_word(d, s, 40), 40u);
+    EXPECT_EQ(read_word(d, s, 41), 0u);
   });
   const std::string time = number(fortieth["time_ns"]);
   const std::string seconds = time.substr(0, time.size() - 9) + "." + time.substr(time.size() - 9);
@@ -449,9 +450,9 @@ TEST_F(Tool, RecoverRefusesEarlierMomentsOfWhatWasNotClosed) {
     expect_refused({"recover", live, "--until-lsn", fortieth, "--logs", live}, "kBadArgument", 3);
     EXPECT_EQ(tmh_json({"recover", base, "--logs", live, "--until-lsn", fortieth})["transactions"], 40);
     for (const bool is_live : {true, false}) {
-      in_domain(is_live ? live : base, {}, Ending::kClosed, [&](const Domain &, const Segment &s) {
-        EXPECT_EQ(word_of(s, 40), 40U);
-        EXPECT_EQ(word_of(s, 41), is_live ? 41U : 0U);
+      in_domain(is_live ? live : base, {}, Ending::kClosed, [&](const Domain &d, const Segment &s) {
+        EXPECT_EQ(read_word(d, s, 40), 40U);
+        EXPECT_EQ(read_word(d, s, 41), is_live ? 41U : 0U);
       });
     }
   }
@@ -476,7 +477,8 @@ TEST_F(Tool, RecoverToBeforeTheCheckpointIsRefused) {
   // Nothing was committed between the last transaction and the checkpoint: that is what the data files hold. Twice is as once.
   for (int round = 0; round < 2; ++round)
     EXPECT_EQ(tmh_json({"recover", domain(), "--until-time", seconds_of(last)})["transactions"], 0);
-  in_domain(domain(), {}, Ending::kClosed, [](const Domain &, const Segment &s) { EXPECT_EQ(word_of(s, 10), 10u); });
+  in_domain(domain(), {}, Ending::kClosed,
+            [](const Domain &d, const Segment &s) { EXPECT_EQ(read_word(d, s, 10), 10u); });
 }
 
 // A domain that this process has open, while the command works on it.
@@ -561,7 +563,7 @@ TEST_F(ToolLive, ABackupIsADomain) {
   EXPECT_EQ(tmh({"recover", folder_ / "copy"}).exit_code, 0);
   open_.close();  // ThreadSanitizer may end a child that starts a housekeeper beside its parent's
   in_domain(folder_ / "copy", {}, Ending::kClosed,
-            [](const Domain &, const Segment &s) { EXPECT_EQ(word_of(s, 36), 100u); });
+            [](const Domain &d, const Segment &s) { EXPECT_EQ(read_word(d, s, 36), 100u); });
 }
 
 TEST_F(ToolLive, TheLogIsReadWhileItIsWritten) {

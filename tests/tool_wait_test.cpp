@@ -79,7 +79,7 @@ TEST_P(ToolWait, NamesTheStoppedHolderAndGivesUpInTime) {
   EXPECT_EQ(run_tmh({"check", domain()}).exit_code, 0);
   EXPECT_EQ(run_tmh({"copy", domain(), folder_ / "to", "--timeout", "60"}).exit_code, 0);
   in_domain(folder_ / "to", {}, Ending::kClosed,
-            [](const Domain &, const Segment &segment) { EXPECT_EQ(word_of(segment, 2), 2u); });
+            [](const Domain &d, const Segment &segment) { EXPECT_EQ(read_word(d, segment, 2), 2u); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Locks, ToolWait,

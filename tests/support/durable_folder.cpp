@@ -33,6 +33,10 @@ std::uint64_t &word_of(const Segment &segment, std::uint64_t page, std::uint64_t
   return reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes)[index];
 }
 
+std::uint64_t read_word(const Domain &domain, const Segment &segment, std::uint64_t page, std::uint64_t index) {
+  return query(domain, [&] { return word_of(segment, page, index); });
+}
+
 void in_domain(const std::string &folder, const DomainOptions &options, Ending ending,
                const std::function<void(const Domain &, const Segment &)> &body) {
   const ChildEnd end = run_in_child("domain maker", [&] {

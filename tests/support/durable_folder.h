@@ -14,6 +14,9 @@ inline constexpr std::uint64_t kSmallLogBytes = 1u << 20;  // the smallest log f
 [[nodiscard]] DomainOptions durable_options(Durability durability = Durability::kStrict);
 [[nodiscard]] SegmentOptions raw_pages(std::uint64_t pages);
 [[nodiscard]] std::uint64_t &word_of(const Segment &segment, std::uint64_t page, std::uint64_t index = 0);
+// The same word, as a query of its own finds it.
+[[nodiscard]] std::uint64_t read_word(const Domain &domain, const Segment &segment, std::uint64_t page,
+                                      std::uint64_t index = 0);
 
 enum class Ending : std::uint8_t {
   kClosed,
